@@ -1,0 +1,10 @@
+# No -march: vector levels are chosen at run time, in target regions of the files under backend/cpu/isa.
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+if(MARTLET_SANITIZE)
+  add_compile_options(-fsanitize=${MARTLET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MARTLET_SANITIZE})
+endif()
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()

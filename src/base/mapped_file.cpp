@@ -1,0 +1,125 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+
+namespace martlet {
+namespace {
+
+// Mapped ranges, readable from a signal handler: a fixed table of atomics.
+constexpr size_t kMaxRanges = 256;
+struct Range {
+  std::atomic<uintptr_t> begin{0}, end{0};
+};
+Range ranges[kMaxRanges];
+std::atomic<bool> page_lost{false};
+
+void remember(std::span<const std::byte> bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  for (Range& range : ranges) {
+    uintptr_t expected = 0;
+    if (range.begin.compare_exchange_strong(expected, begin)) {
+      range.end.store(begin + bytes.size());
+      return;
+    }
+  }
+}
+
+void forget(std::span<const std::byte> bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  for (Range& range : ranges) {
+    if (range.begin.load() == begin) {
+      range.end.store(0);
+      range.begin.store(0);
+      return;
+    }
+  }
+}
+
+// The page behind a truncated file is gone: put a zero page in its place, so that the step in flight ends and its result
+// is thrown away by whoever sees lost_page().
+void on_bus_error(int signal, siginfo_t* info, void*) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (const Range& range : ranges) {
+    const uintptr_t begin = range.begin.load();
+    if (begin == 0 || address < begin || address >= ((range.end.load() + 4095) & ~uintptr_t{4095})) continue;
+    const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    void* page = reinterpret_cast<void*>(address & ~(page_size - 1));
+    if (mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
+      page_lost.store(true);
+      return;
+    }
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+int64_t modified_ns(const struct stat& s) {
+#ifdef __APPLE__
+  return s.st_mtimespec.tv_sec * 1'000'000'000LL + s.st_mtimespec.tv_nsec;
+#else
+  return s.st_mtim.tv_sec * 1'000'000'000LL + s.st_mtim.tv_nsec;
+#endif
+}
+
+Error open_error(const std::string& path) {
+  if (errno == ENOENT) return {ErrorKind::io, "file_not_found", "no such file; check the path or pull the model first", path};
+  if (errno == EACCES) return {ErrorKind::io, "not_regular_file", "the file cannot be read; check its permissions", path};
+  return {ErrorKind::io, "io_error", "the file cannot be opened", path};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
+  std::shared_ptr<MappedFile> file(new MappedFile);
+  file->path_ = path;
+  // O_NONBLOCK: opening a FIFO that nobody writes must not hang.
+  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file->descriptor_ < 0) return open_error(path);
+  struct stat status;
+  if (fstat(file->descriptor_, &status) != 0) return open_error(path);
+  if (!S_ISREG(status.st_mode))
+    return Error{ErrorKind::io, "not_regular_file", "a model must be a regular file", path};
+  file->modified_ns_ = modified_ns(status);
+  if (status.st_size > 0) {
+    const auto size = static_cast<size_t>(status.st_size);
+    void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file->descriptor_, 0);
+    if (data == MAP_FAILED) return Error{ErrorKind::io, "io_error", "the file cannot be mapped", path};
+    file->bytes_ = {static_cast<const std::byte*>(data), size};
+    remember(file->bytes_);
+  }
+  return std::shared_ptr<const MappedFile>(std::move(file));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) {
+    forget(bytes_);
+    munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool MappedFile::unchanged() const {
+  struct stat status;
+  return fstat(descriptor_, &status) == 0 && static_cast<size_t>(status.st_size) == bytes_.size() &&
+         modified_ns(status) == modified_ns_;
+}
+
+void guard_mapped_files() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+bool lost_page() { return page_lost.load(); }
+
+}  // namespace martlet

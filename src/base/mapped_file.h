@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+namespace martlet {
+
+// A regular file mapped read-only and shared. Pointers into bytes() live as long as the object. Thread-safe.
+//
+// A file that shrinks while it is mapped would deliver SIGBUS on the next touch: guard_mapped_files() installs a handler
+// that replaces the lost page by zeros and raises a flag, so that whoever uses the bytes can fail cleanly with
+// `model_file_changed` instead of dying or computing on garbage.
+class MappedFile {
+ public:
+  // Refuses what is not a regular file (directory, FIFO, device) or cannot be read: ErrorKind::io, "not_regular_file".
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+  // False once the file is shorter than it was when it was mapped, or was modified since.
+  bool unchanged() const;
+
+ private:
+  MappedFile() = default;
+  std::string path_;
+  int descriptor_ = -1;
+  std::span<const std::byte> bytes_;
+  int64_t modified_ns_ = 0;
+};
+
+// Installs the SIGBUS handler once per process. lost_page() is true after any mapped page was lost.
+void guard_mapped_files();
+bool lost_page();
+
+}  // namespace martlet
