@@ -1,0 +1,57 @@
+#pragma once
+
+// The inference engine: one model, one thread of its own, many concurrent requests through a paged cache.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "martlet/plan.h"
+#include "martlet/request.h"
+
+namespace martlet {
+
+class Backend;
+class ModelFile;
+
+struct EngineOptions {
+  int32_t context = 0;             // longest sequence in tokens; 0: the model's own, less what memory allows
+  int32_t max_sequences = 32;      // requests that run at once; more wait in the queue
+  int32_t max_queue = 1024;        // requests that may wait; beyond it submit fails with `queue_full`
+  int64_t memory_ceiling = 0;      // bytes; 0: found out (cgroup, machine less a reserve)
+  int32_t prefill_chunk = 512;     // rows of one step at most
+};
+
+struct EngineStats {
+  int32_t running = 0, queued = 0;
+  int64_t pages_total = 0, pages_used = 0, pages_cached = 0;
+  uint64_t requests_finished = 0, prompt_tokens = 0, cached_tokens = 0, output_tokens = 0, steps = 0;
+  uint64_t shape_compilations = 0;
+  bool failed = false;             // the model file changed under us: no request is taken any more
+};
+
+class Engine {
+ public:
+  // Plans memory, opens the model on `backend` and starts the engine's thread. The engine owns both.
+  // Errors: ErrorKind::model (bad hyperparameters, missing tensors, unsupported formats or architecture), ::memory.
+  static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const ModelFile> file, std::unique_ptr<Backend> backend,
+                                                const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  // Thread-safe, returns at once. Errors: ErrorKind::request (`empty_prompt`, `invalid_token_id`,
+  // `context_length_exceeded` with both counts, bad parameters by name), ::unavailable (`queue_full`, `shutting_down`,
+  // `model_file_changed`). On success on_finish will be called exactly once.
+  virtual Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink) = 0;
+  // Thread-safe; the request's pages are free within one step. Unknown ids are ignored.
+  virtual void cancel(RequestId id) = 0;
+  // Stops taking requests and lets the running ones finish; returns when idle or after `seconds`, cancelling the rest.
+  virtual void drain(double seconds) = 0;
+
+  virtual EngineStats stats() const = 0;   // thread-safe
+  virtual const Plan& plan() const = 0;
+  virtual int32_t context() const = 0;     // tokens a sequence may hold
+  virtual int32_t vocabulary() const = 0;
+};
+
+}  // namespace martlet

@@ -1,0 +1,112 @@
+#pragma once
+
+// The operator set that every backend implements: about eight coarse calls a layer, no virtual call inside a loop. A
+// model's forward() calls them inside submit(); all calls come from one thread, the engine's.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backend/batch.h"
+#include "backend/tensor.h"
+#include "base/error.h"
+#include "base/function_ref.h"
+#include "tensor/tensor_view.h"
+
+namespace martlet {
+
+enum class ModelId : int32_t {};
+enum class Ticket : int64_t {};
+
+// Index of an uploaded weight: one or more stacked matrices (row segments of any formats), a vector, or none.
+struct Weight {
+  int32_t id = -1;
+  explicit operator bool() const { return id >= 0; }
+};
+
+// One kind of cache that layers of a model share. The plan says how many pages it has.
+struct CacheGroup {
+  enum class Kind { paged };  // sliding window, latent and recurrent kinds join when their layers do
+  Kind kind = Kind::paged;
+  int32_t layers = 0, kv_heads = 0, key_size = 0, value_size = 0;
+  int32_t pages = 0;
+
+  // Values of one page: keys and values of every layer.
+  int64_t page_values(int32_t page_tokens) const {
+    return int64_t{layers} * kv_heads * page_tokens * (key_size + value_size);
+  }
+};
+
+struct UploadOptions {
+  std::span<const TensorView> bias;  // one vector a segment, or none at all
+};
+
+struct Norm {
+  enum class Kind { rms } kind = Kind::rms;
+  Weight weight;
+  float epsilon = 1e-5f;
+};
+
+struct Attention {
+  int32_t group = 0, layer = 0;  // where its keys and values are cached
+  int32_t heads = 0, kv_heads = 0, key_size = 0, value_size = 0;
+  float scale = 0;               // of the scores, usually 1 / sqrt(key_size)
+  Norm q_norm, k_norm;           // per head, before RoPE; without weight: none
+  Weight rope_frequencies;       // f32, radians a position for each rotated pair; its size * 2 are rotated, the rest pass
+  float rope_magnitude = 1;      // multiplies sine and cosine (YaRN)
+  bool rope_interleaved = false; // pairs are (2i, 2i+1), else (i, i + rotated / 2)
+};
+
+enum class Activation { silu_gated };  // input [gate | up], half as many columns out
+
+struct Outputs {
+  Tensor logits;  // one row for each Batch::outputs
+  Tensor hidden;  // the same rows before the head
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;   // "cpu"
+  virtual std::string device() const = 0;      // for people: instruction level and threads
+  virtual int32_t page_tokens() const = 0;     // tokens a cache page holds
+  virtual int32_t max_rows() const = 0;        // rows that one submit takes at most
+  virtual int64_t cache_value_bytes() const = 0;  // of one key or value element
+  // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache; `widest`: columns of its widest
+  // tensor, `vocabulary`: of its logits. For the plan; open() allocates it.
+  virtual int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const = 0;
+
+  // Target and draft are two models. Allocates the cache: `memory` errors name what was needed.
+  virtual Result<ModelId> open(std::span<const CacheGroup> groups) = 0;
+  virtual void close(ModelId model) = 0;
+  // `stacked`: matrices with the same columns, one above the other; or one vector. The views stay borrowed until close().
+  // Errors: a format that does not compute ("unsupported_format", by name), shapes that do not stack.
+  virtual Result<Weight> upload(ModelId model, std::span<const TensorView> stacked, const UploadOptions& options = {}) = 0;
+
+  // Runs `forward` on the batch and chooses one token for each output row. wait() returns them in the order of
+  // Batch::outputs; `top` receives, row after row, Choice::top entries for each choice that wants log-probabilities.
+  // A device fault makes wait() fail ("device_error"): the requests of that step fail, the backend stays usable.
+  virtual Ticket submit(ModelId model, const Batch& batch, std::span<const Choice> choices,
+                        FunctionRef<Outputs()> forward) = 0;
+  virtual Status wait(Ticket ticket, std::span<Chosen> chosen, std::span<TokenLogprob> top) = 0;
+
+  // Host copies. read: rows x columns f32, only inside forward() or until the next submit for its outputs.
+  virtual void read(const Tensor& tensor, std::span<float> out) = 0;
+  virtual Outputs& outputs(Ticket ticket) = 0;  // of the last submit, until the next
+  virtual int64_t page_bytes(ModelId model, int32_t group) const = 0;
+  virtual void read_page(ModelId model, int32_t group, Page page, std::span<std::byte> out) = 0;
+  virtual void write_page(ModelId model, int32_t group, Page page, std::span<const std::byte> bytes) = 0;
+
+  // Operators, valid inside forward() only. `residual`: added to the result.
+  virtual Tensor embed(Weight table) = 0;                                                    // rows of the batch's tokens
+  virtual Tensor norm(const Tensor& x, const Norm& norm) = 0;
+  virtual Tensor linear(const Tensor& x, Weight weight, const Tensor* residual = nullptr) = 0;
+  virtual Tensor attend(const Tensor& qkv, const Attention& attention) = 0;                  // [q heads | k heads | v heads]
+  virtual Tensor activate(const Tensor& x, Activation activation) = 0;
+  virtual Tensor gather_outputs(const Tensor& x) = 0;                                        // the rows of Batch::outputs
+};
+
+}  // namespace martlet

@@ -1,0 +1,33 @@
+#pragma once
+
+// Opens a model for a command: file, tokenizer, template, backend and engine in one call.
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "chat/chat_template.h"
+#include "file/model_file.h"
+#include "martlet/engine.h"
+#include "text/tokenizer.h"
+
+namespace martlet::cli {
+
+struct LoadOptions {
+  std::string model;       // as the user wrote it; empty: the default model
+  int32_t threads = 0;     // 0: one for each physical core that the process may use
+  EngineOptions engine;
+};
+
+struct Loaded {
+  std::string name;        // what the API calls it: alias, or the file's name without folder and extension
+  std::string path;
+  std::shared_ptr<const ModelFile> file;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  Result<std::shared_ptr<const ChatTemplate>> chat_template;  // or why there is none
+  std::unique_ptr<Engine> engine;
+};
+
+Result<Loaded> load(const LoadOptions& options);
+
+}  // namespace martlet::cli
