@@ -23,7 +23,7 @@ struct NumberArray {
   Type type;
   std::span<const std::byte> bytes;
   size_t size = 0;
-  int64_t integer(size_t index) const;  // floats truncated
+  int64_t integer(size_t index) const;  // floats truncated, what does not fit clamped
   double number(size_t index) const;
 };
 
@@ -35,12 +35,16 @@ struct NamedTensor {
   TensorView view;
 };
 
+struct FilePart;  // of contents.h
+
 // Immutable after opening, thread-safe. Every string and view is borrowed from the mapped files, which it owns.
 class ModelFile {
  public:
   // `path`: a .gguf file; for a split model any part finds the others beside it. Errors: A1 to A12, A17 of the fault list
   // (ErrorKind::model or ::io), each with file@offset.
   static Result<std::shared_ptr<const ModelFile>> open(const std::string& path);
+  // A GGUF file that lies in memory already (tests, fuzzing). `bytes` must outlive the model; `name` is for errors.
+  static Result<std::shared_ptr<const ModelFile>> from_memory(std::span<const std::byte> bytes, std::string name);
 
   const Metadata* find(std::string_view key) const;  // null when absent
   const std::vector<std::pair<std::string_view, Metadata>>& metadata() const { return metadata_; }  // in file order
@@ -60,7 +64,9 @@ class ModelFile {
   bool unchanged() const;  // see MappedFile::unchanged
 
  private:
-  friend class GgufReader;
+  ModelFile() = default;
+  static Result<std::shared_ptr<const ModelFile>> assemble(std::string path, std::vector<FilePart> parts);
+
   std::string path_;
   std::vector<std::shared_ptr<const MappedFile>> files_;
   std::vector<std::pair<std::string_view, Metadata>> metadata_;
