@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Times llama.cpp on one model through the low-level API of llama-cpp-python, the way llama-bench does, and prints one
+JSON object shaped like `martlet bench --json`. Build the package natively:
+  CMAKE_ARGS=-DGGML_NATIVE=ON pip install --no-binary llama-cpp-python llama-cpp-python"""
+import argparse
+import ctypes
+import json
+import statistics
+import time
+
+import llama_cpp as ll
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("model")
+    p.add_argument("-p", type=int, default=512, help="prompt tokens (0: no prefill)")
+    p.add_argument("-n", type=int, default=128, help="generated tokens (0: no decode)")
+    p.add_argument("-b", type=int, default=1, help="sequences decoded together")
+    p.add_argument("-d", type=int, default=0, help="tokens in each sequence's context before timing")
+    p.add_argument("-r", type=int, default=1, help="repeats, the median is printed")
+    p.add_argument("-t", type=int, default=2, help="threads")
+    p.add_argument("--flash", action="store_true", help="flash attention")
+    p.add_argument("--ubatch", type=int, default=512, help="physical batch of prefill")
+    return p.parse_args()
+
+
+def open_model(args):
+    quiet = ll.llama_log_callback(lambda level, text, data: None)
+    ll.llama_log_set(quiet, ctypes.c_void_p())
+    ll.llama_backend_init()
+    model = ll.llama_model_load_from_file(args.model.encode(), ll.llama_model_default_params())
+    params = ll.llama_context_default_params()
+    params.n_ctx = args.b * (args.d + args.n + 64) + args.p + 64
+    params.n_batch, params.n_ubatch = max(2048, args.b), args.ubatch
+    params.n_seq_max = max(1, args.b)
+    params.n_threads = params.n_threads_batch = args.t
+    params.kv_unified = True
+    if hasattr(params, "flash_attn_type"):
+        params.flash_attn_type = 1 if args.flash else 0
+    else:
+        params.flash_attn = args.flash
+    return model, ll.llama_init_from_model(model, params), quiet
+
+
+def decode(context, batch, rows):
+    """rows: [(token, position, sequence, wants logits)]"""
+    batch.n_tokens = len(rows)
+    for i, (token, position, sequence, output) in enumerate(rows):
+        batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, position, 1, output
+        batch.seq_id[i][0] = sequence
+    if ll.llama_decode(context, batch) != 0:
+        raise SystemExit("llama_decode failed")
+    ll.llama_synchronize(context)
+
+
+def clear(context):
+    ll.llama_memory_clear(ll.llama_get_memory(context), True)
+
+
+def prefill(context, batch, count, sequence=0, chunk=2048):
+    for begin in range(0, count, chunk):
+        end = min(count, begin + chunk)
+        decode(context, batch, [(1 + i % 1000, i, sequence, i == count - 1) for i in range(begin, end)])
+
+
+def main():
+    args = parse()
+    model, context, _quiet = open_model(args)
+    batch = ll.llama_batch_init(2048, 0, 1)
+    clear(context)
+    prefill(context, batch, 32)                     # warm-up
+    prefill_rates, decode_rates = [], []
+    for _ in range(args.r):
+        if args.p:
+            clear(context)
+            begin = time.perf_counter()
+            prefill(context, batch, args.p)
+            prefill_rates.append(args.p / (time.perf_counter() - begin))
+        if args.n:
+            clear(context)
+            for sequence in range(args.b if args.d else 0):
+                prefill(context, batch, args.d, sequence)
+            decode(context, batch, [(1, args.d, s, True) for s in range(args.b)])
+            begin = time.perf_counter()
+            for i in range(args.n):
+                decode(context, batch, [(1 + (i * 7 + s) % 1000, args.d + 1 + i, s, True) for s in range(args.b)])
+            decode_rates.append(args.b * args.n / (time.perf_counter() - begin))
+    out = {"engine": f"llama-cpp-python {ll.__version__}", "threads": args.t, "flash": args.flash, "prefill": [], "decode": []}
+    if prefill_rates:
+        out["prefill"] = [{"tokens": args.p, "tokens_per_s": statistics.median(prefill_rates)}]
+    if decode_rates:
+        out["decode"] = [{"batch": args.b, "context": args.d, "tokens_per_s": statistics.median(decode_rates)}]
+    print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    main()
