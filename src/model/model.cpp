@@ -1,0 +1,34 @@
+#include "model/model.h"
+
+#include <algorithm>
+
+#include "model/architectures.h"
+#include "model/loader.h"
+
+namespace martlet {
+
+Result<std::unique_ptr<Model>> Model::create(std::shared_ptr<const ModelFile> file, const Hyperparameters& h,
+                                             Backend& backend, int32_t pages) {
+  MARTLET_ASSIGN(const ModelId id, backend.open(cache_groups(h, pages)));
+  Loader load(*file, h, backend, id);
+  std::unique_ptr<Model> model = find_architecture(h.architecture)(load);
+  if (Status status = load.finish(); !status) {
+    backend.close(id);
+    return status.error();
+  }
+  model->hyperparameters_ = h;
+  model->file_ = std::move(file);
+  model->computed_ = load.take_computed();
+  model->id_ = id;
+  return model;
+}
+
+int64_t bytes_read_per_token(const ModelFile& file) {
+  const bool tied = file.tensor("output.weight") == nullptr;
+  int64_t bytes = 0;
+  for (const NamedTensor& tensor : file.tensors())
+    if (tied || tensor.name != "token_embd.weight") bytes += tensor.view.bytes();
+  return bytes;
+}
+
+}  // namespace martlet

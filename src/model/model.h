@@ -1,0 +1,45 @@
+#pragma once
+
+// A model that is open on a backend: its weights uploaded, ready to compute steps. An architecture derives from it and
+// writes its forward pass with the backend's operators (arch/).
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "model/hyperparameters.h"
+
+namespace martlet {
+
+class Model {
+ public:
+  // Opens the model on `backend` with `pages` cache pages and uploads its weights, which stay borrowed from `file`.
+  // Errors: ErrorKind::model (`bad_tensor` by name, formats that do not compute), ::memory from the backend.
+  static Result<std::unique_ptr<Model>> create(std::shared_ptr<const ModelFile> file, const Hyperparameters& h,
+                                               Backend& backend, int32_t pages);
+  virtual ~Model() = default;
+
+  // Logits of the batch's output rows. Called inside Backend::submit.
+  virtual Outputs forward(Backend& backend) const = 0;
+
+  ModelId id() const { return id_; }
+  const Hyperparameters& hyperparameters() const { return hyperparameters_; }
+
+ protected:
+  Model() = default;
+
+ private:
+  Hyperparameters hyperparameters_;
+  std::shared_ptr<const ModelFile> file_;
+  std::deque<std::vector<float>> computed_;  // tables that the backend borrows and no file holds
+  ModelId id_{};
+};
+
+// Bytes of the weights that decoding one token reads: every matrix and vector but the embedding table, which counts
+// only where it is the output head too.
+int64_t bytes_read_per_token(const ModelFile& file);
+
+}  // namespace martlet
