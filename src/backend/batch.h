@@ -74,9 +74,9 @@ struct TokenLogprob {
 };
 
 struct Chosen {
-  Token token = -1;       // or `score`
+  Token token = -1;       // or `score`; -1 when mask and adjustments leave no token
   float logprob = 0;      // when Choice::top >= 0
-  bool numeric_error = false;  // the logits held NaN or were all -infinity: the request must fail
+  bool numeric_error = false;  // the logits held NaN or +infinity or were all -infinity: the request must fail
 };
 
 }  // namespace martlet

@@ -1,0 +1,291 @@
+#include "backend/choose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/exponential.h"
+
+namespace martlet {
+namespace {
+
+// The row is looked at in blocks: one vectorised pass finds each block's largest logit, and later passes skip the blocks
+// that hold nothing above their threshold.
+constexpr size_t kBlock = 64;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Finaliser of splitmix64 (Steele, Lea, Flood 2014).
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+size_t blocks_of(std::span<const float> logits) { return (logits.size() + kBlock - 1) / kBlock; }
+
+std::span<const float> block(std::span<const float> logits, size_t b) {
+  return logits.subspan(b * kBlock, std::min(kBlock, logits.size() - b * kBlock));
+}
+
+}  // namespace
+
+double uniform(uint64_t seed, uint64_t draw) {
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
+  return static_cast<double>(mixed(mixed(seed + kGolden) + (draw + 1) * kGolden) >> 11) * 0x1p-53;
+}
+
+Chooser::Scan Chooser::scan(std::span<const float> logits) {
+  block_largest_.resize(blocks_of(logits));
+  Lanes all = broadcast(-kInfinity);
+  LaneMask unordered = {};
+  for (size_t b = 0; b < block_largest_.size(); ++b) {
+    const std::span<const float> values = block(logits, b);
+    Lanes largest = broadcast(-kInfinity);
+    size_t i = 0;
+    for (; i + kLanes <= values.size(); i += kLanes) {
+      const Lanes x = load_lanes(&values[i]);
+      unordered |= x != x;
+      largest = x > largest ? x : largest;
+    }
+    float block_largest = largest_lane(largest);
+    for (; i < values.size(); ++i) {
+      unordered[0] |= values[i] != values[i] ? -1 : 0;
+      block_largest = std::max(block_largest, values[i]);
+    }
+    block_largest_[b] = block_largest;
+    all[b % kLanes] = std::max(all[b % kLanes], block_largest);
+  }
+  const float largest = largest_lane(all);
+  return {largest, any(unordered) || largest == kInfinity};
+}
+
+// The smallest token whose logit is `value`, which the scanned row holds.
+Token Chooser::first_of(std::span<const float> logits, float value) const {
+  const size_t b = static_cast<size_t>(std::find(block_largest_.begin(), block_largest_.end(), value) - block_largest_.begin());
+  const std::span<const float> values = block(logits, b);
+  return static_cast<Token>(b * kBlock + static_cast<size_t>(std::find(values.begin(), values.end(), value) - values.begin()));
+}
+
+// Candidates: every token whose logit is at least `threshold` and not -infinity.
+void Chooser::collect(std::span<const float> logits, float threshold) {
+  candidates_.clear();
+  for (size_t b = 0; b < block_largest_.size(); ++b) {
+    if (block_largest_[b] < threshold) continue;
+    const std::span<const float> values = block(logits, b);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] >= threshold && values[i] != -kInfinity)
+        candidates_.push_back({static_cast<Token>(b * kBlock + i), values[i], 0, 0});
+    }
+  }
+}
+
+// Candidates: the `count` largest logits, the smaller token first on a tie; in no order.
+void Chooser::collect_best(std::span<const float> logits, int64_t count) {
+  float threshold = -kInfinity;
+  const auto wanted = static_cast<size_t>(count);
+  if (wanted < block_largest_.size()) {
+    // `count` blocks have a largest logit at or above this, so at least that many tokens do.
+    thresholds_ = block_largest_;
+    std::nth_element(thresholds_.begin(), thresholds_.begin() + (count - 1), thresholds_.end(), std::greater<>());
+    threshold = thresholds_[wanted - 1];
+  }
+  collect(logits, threshold);
+  if (wanted >= candidates_.size()) return;
+  std::nth_element(candidates_.begin(), candidates_.begin() + count, candidates_.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+                   });
+  candidates_.resize(wanted);
+}
+
+// Weight of each block of the row, relative to the largest logit; returns their sum.
+double Chooser::weigh_all(std::span<const float> logits, float largest, float temperature) {
+  block_weights_.resize(blocks_of(logits));
+  double total = 0;
+  for (size_t b = 0; b < block_weights_.size(); ++b) {
+    block_weights_[b] = sum_of_exponentials(block(logits, b), largest, 1 / temperature);
+    total += block_weights_[b];
+  }
+  return total;
+}
+
+double Chooser::weigh_candidates(float largest, float temperature) {
+  double total = 0;
+  for (Candidate& candidate : candidates_) {
+    candidate.weight = std::exp((double{candidate.logit} - largest) / temperature);
+    total += candidate.weight;
+  }
+  return total;
+}
+
+double Chooser::weight_of_candidates() const {
+  double total = 0;
+  for (const Candidate& c : candidates_) total += c.weight;
+  return total;
+}
+
+// Keeps the smallest set of candidates, taken by ascending key (then token), whose weights reach `wanted`. Selection instead of a sort: linear in the number of candidates.
+void Chooser::keep_mass(double wanted) {
+  const auto before = [](const Candidate& a, const Candidate& b) {
+    return a.key != b.key ? a.key < b.key : a.token < b.token;
+  };
+  auto begin = candidates_.begin(), end = candidates_.end();
+  double kept = 0;
+  while (end - begin > 32) {
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end, before);
+    double sum = 0;
+    for (auto c = begin; c != middle; ++c) sum += c->weight;
+    if (kept + sum >= wanted) {
+      end = middle;
+    } else {
+      kept += sum;
+      begin = middle;
+    }
+  }
+  std::sort(begin, end, before);
+  while (begin != end && (kept < wanted || begin == candidates_.begin())) kept += (begin++)->weight;
+  candidates_.erase(begin, candidates_.end());
+}
+
+// Locally typical sampling (Meister et al. 2022): tokens whose surprise is nearest the entropy come first.
+void Chooser::keep_typical(double total, float mass) {
+  double entropy = 0;
+  for (const Candidate& c : candidates_) {
+    if (c.weight > 0) entropy -= c.weight / total * std::log(c.weight / total);
+  }
+  for (Candidate& c : candidates_)
+    c.key = c.weight > 0 ? std::abs(-std::log(c.weight / total) - entropy) : std::numeric_limits<double>::infinity();
+  keep_mass(mass * total);
+}
+
+Token Chooser::draw_from_all(std::span<const float> logits, float largest, const Sampling& sampling) {
+  double left = uniform(sampling.seed, sampling.draw) * weigh_all(logits, largest, sampling.temperature);
+  size_t b = 0;
+  while (b + 1 < block_weights_.size() && left >= block_weights_[b]) left -= block_weights_[b++];
+  // Rounding may leave a little behind the last token of the block: the last one with a weight takes it.
+  Token last = first_of(logits, largest);
+  const std::span<const float> values = block(logits, b);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double weight = std::exp((double{values[i]} - largest) / sampling.temperature);
+    if (weight <= 0) continue;
+    last = static_cast<Token>(b * kBlock + i);
+    if (left < weight) break;
+    left -= weight;
+  }
+  return last;
+}
+
+Token Chooser::draw_candidate(double u) const {
+  double left = u * weight_of_candidates();
+  Token last = candidates_.front().token;  // rounding may leave a little behind the last one that weighs anything
+  for (const Candidate& c : candidates_) {
+    if (c.weight <= 0) continue;
+    last = c.token;
+    if (left < c.weight) break;
+    left -= c.weight;
+  }
+  return last;
+}
+
+Token Chooser::draw(std::span<const float> logits, float largest, const Sampling& sampling) {
+  const auto vocabulary = static_cast<int64_t>(logits.size());
+  const bool best = sampling.top_k > 0 && sampling.top_k < vocabulary;
+  const bool typical = sampling.typical_p < 1, nucleus = sampling.top_p < 1, minimum = sampling.min_p > 0;
+  if (!best && !typical && !nucleus && !minimum) return draw_from_all(logits, largest, sampling);
+
+  double total = 0;
+  if (best) {
+    collect_best(logits, sampling.top_k);
+    total = weigh_candidates(largest, sampling.temperature);
+  } else if (typical) {
+    collect(logits, -kInfinity);
+    total = weigh_candidates(largest, sampling.temperature);
+  } else {
+    // What weighs less than the share of the tail that top-p drops, spread over the vocabulary, is in that tail.
+    double smallest = minimum ? sampling.min_p : 0;
+    if (nucleus) {
+      total = weigh_all(logits, largest, sampling.temperature);
+      smallest = std::max(smallest, (1.0 - sampling.top_p) * total / static_cast<double>(vocabulary));
+    }
+    collect(logits, static_cast<float>(largest + sampling.temperature * std::log(smallest * (1 - 1e-5))));
+    const double collected = weigh_candidates(largest, sampling.temperature);
+    if (!nucleus) total = collected;
+  }
+  if (typical) {
+    keep_typical(total, sampling.typical_p);
+    total = weight_of_candidates();
+  }
+  if (nucleus) {
+    for (Candidate& c : candidates_) c.key = -c.weight;
+    keep_mass(sampling.top_p * total);
+  }
+  if (minimum) {
+    double heaviest = 0;
+    for (const Candidate& c : candidates_) heaviest = std::max(heaviest, c.weight);
+    const double smallest = std::min(1.0f, sampling.min_p) * heaviest;
+    std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < smallest; });
+  }
+  return draw_candidate(uniform(sampling.seed, sampling.draw));
+}
+
+std::span<const float> Chooser::adjusted(std::span<const float> logits, const Choice& choice) {
+  if (choice.adjust.empty() && !choice.allowed) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  for (const Adjust& adjust : choice.adjust) {
+    float& logit = adjusted_[static_cast<size_t>(adjust.token)];
+    logit = (logit > 0 ? logit / adjust.divide : logit * adjust.divide) - adjust.subtract;
+  }
+  if (choice.allowed) {
+    for (size_t i = 0; i < adjusted_.size(); i += 32) {
+      const uint32_t word = choice.allowed[i / 32];
+      if (word == ~0u) continue;
+      for (size_t bit = 0; bit < std::min<size_t>(32, adjusted_.size() - i); ++bit) {
+        if (!(word >> bit & 1)) adjusted_[i + bit] = -kInfinity;
+      }
+    }
+  }
+  return adjusted_;
+}
+
+void Chooser::write_top(std::span<const float> logits, double normalizer, std::span<TokenLogprob> top) {
+  if (top.empty()) return;
+  collect_best(logits, static_cast<int64_t>(top.size()));
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  });
+  for (size_t i = 0; i < top.size(); ++i) {
+    top[i] = i < candidates_.size() ? TokenLogprob{candidates_[i].token, static_cast<float>(candidates_[i].logit - normalizer)}
+                                    : TokenLogprob{-1, -kInfinity};
+  }
+}
+
+Chosen Chooser::choose(std::span<const float> logits, const Choice& choice, std::span<TokenLogprob> top) {
+  Chosen chosen;
+  const Scan plain = scan(logits);
+  if (plain.invalid || plain.largest == -kInfinity) {
+    chosen.numeric_error = true;
+    std::fill(top.begin(), top.end(), TokenLogprob{-1, -kInfinity});
+    return chosen;
+  }
+  double normalizer = 0;
+  if (choice.top >= 0) {
+    normalizer = plain.largest + std::log(weigh_all(logits, plain.largest, 1));
+    write_top(logits, normalizer, top);
+  }
+  if (choice.score >= 0) {
+    chosen.token = choice.score;
+  } else {
+    const std::span<const float> changed = adjusted(logits, choice);
+    const float largest = changed.data() == logits.data() ? plain.largest : scan(changed).largest;
+    if (largest == -kInfinity) return chosen;
+    // 1 / temperature must be a float for the weights; below that every draw is the largest logit.
+    const bool greedy = choice.sampling.temperature < 1e-30f;
+    chosen.token = greedy ? first_of(changed, largest) : draw(changed, largest, choice.sampling);
+  }
+  if (choice.top >= 0) chosen.logprob = static_cast<float>(logits[static_cast<size_t>(chosen.token)] - normalizer);
+  return chosen;
+}
+
+}  // namespace martlet

@@ -1,0 +1,226 @@
+#include "backend/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+
+namespace martlet {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<float> random_logits(size_t count, uint32_t seed, float spread) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> out(count);
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+// The documented order, straight from its words: full sorts, doubles, no shortcuts. Returns token -> probability.
+std::map<Token, double> expected_distribution(const std::vector<float>& logits, const Sampling& s) {
+  struct Item {
+    Token token;
+    double p, key;
+  };
+  std::vector<Item> items;
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  for (size_t i = 0; i < logits.size(); ++i)
+    items.push_back({static_cast<Token>(i), std::exp((logits[i] - largest) / s.temperature), 0});
+  const auto normalise = [&] {
+    double sum = 0;
+    for (const Item& item : items) sum += item.p;
+    for (Item& item : items) item.p /= sum;
+  };
+  const auto keep = [&](double mass) {
+    std::sort(items.begin(), items.end(),
+              [](const Item& a, const Item& b) { return a.key != b.key ? a.key < b.key : a.token < b.token; });
+    double sum = 0;
+    size_t n = 0;
+    while (n < items.size() && (sum < mass || n == 0)) sum += items[n++].p;
+    items.resize(n);
+    normalise();
+  };
+  normalise();
+  for (Item& item : items) item.key = -item.p;
+  if (s.top_k > 0 && s.top_k < static_cast<int32_t>(items.size())) {
+    keep(2);
+    items.resize(static_cast<size_t>(s.top_k));
+    normalise();
+  }
+  if (s.typical_p < 1) {
+    double entropy = 0;
+    for (const Item& item : items) entropy -= item.p * std::log(item.p);
+    for (Item& item : items) item.key = std::abs(-std::log(item.p) - entropy);
+    keep(s.typical_p);
+  }
+  if (s.top_p < 1) {
+    for (Item& item : items) item.key = -item.p;
+    keep(s.top_p);
+  }
+  double best = 0;
+  for (const Item& item : items) best = std::max(best, item.p);
+  std::erase_if(items, [&](const Item& item) { return item.p < s.min_p * best; });
+  normalise();
+  std::map<Token, double> out;
+  for (const Item& item : items) out[item.token] = item.p;
+  return out;
+}
+
+// Draws many times; no token outside the expected set, and a chi-square that a true draw exceeds once in 10^6.
+void expect_distribution(const std::vector<float>& logits, Sampling sampling) {
+  const auto expected = expected_distribution(logits, sampling);
+  constexpr int kDraws = 20'000;
+  std::map<Token, int> counts;
+  Chooser chooser;
+  for (int i = 0; i < kDraws; ++i) {
+    sampling.draw = static_cast<uint64_t>(i);
+    const Chosen chosen = chooser.choose(logits, {.sampling = sampling}, {});
+    ASSERT_TRUE(expected.contains(chosen.token)) << chosen.token;
+    ++counts[chosen.token];
+  }
+  double chi = 0, rest_expected = 0, rest_seen = 0;
+  int cells = 0;
+  const auto add = [&](double seen, double wanted) {
+    chi += (seen - wanted) * (seen - wanted) / wanted;
+    ++cells;
+  };
+  for (const auto& [token, p] : expected) {
+    if (p * kDraws >= 10) {
+      add(counts[token], p * kDraws);
+    } else {
+      rest_expected += p * kDraws;
+      rest_seen += counts[token];
+    }
+  }
+  if (rest_expected >= 10) add(rest_seen, rest_expected);
+  const double freedom = std::max(1, cells - 1);
+  // Wilson and Hilferty: the cube root of chi2 / k is nearly normal; 4.75 sigma is one in 10^6.
+  const double limit = freedom * std::pow(1 - 2 / (9 * freedom) + 4.75 * std::sqrt(2 / (9 * freedom)), 3);
+  EXPECT_LT(chi, limit) << cells << " cells";
+}
+
+TEST(Choose, GreedyTakesTheSmallestTokenOnATie) {
+  for (size_t size : {1u, 7u, 64u, 65u, 1000u}) {
+    std::vector<float> logits(size, -1);
+    logits[size / 3] = 2;
+    logits[size - 1] = 2;
+    Chooser chooser;
+    EXPECT_EQ(chooser.choose(logits, {.sampling = {.temperature = 0}}, {}).token, static_cast<Token>(size / 3));
+    EXPECT_EQ(chooser.choose(logits, {.sampling = {.temperature = 1e-38f}}, {}).token, static_cast<Token>(size / 3));
+  }
+}
+
+TEST(Choose, GreedyMatchesMaxElementOnManyRows) {
+  Chooser chooser;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const auto logits = random_logits(1 + seed * 7, seed, 3);
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    EXPECT_EQ(chooser.choose(logits, {.sampling = {.temperature = 0}}, {}).token, best);
+  }
+}
+
+TEST(Choose, DrawsFollowTheDistribution) {
+  const auto logits = random_logits(300, 1, 2);
+  expect_distribution(logits, {.temperature = 1, .seed = 1});
+  expect_distribution(logits, {.temperature = 0.5f, .seed = 2});
+  expect_distribution(logits, {.temperature = 1, .top_k = 5, .seed = 3});
+  expect_distribution(logits, {.temperature = 1.3f, .top_k = 1, .seed = 3});
+  expect_distribution(logits, {.temperature = 1, .top_p = 0.7f, .seed = 4});
+  expect_distribution(logits, {.temperature = 1, .top_p = 0, .seed = 4});
+  expect_distribution(logits, {.temperature = 1, .min_p = 0.1f, .seed = 5});
+  expect_distribution(logits, {.temperature = 1, .top_p = 0.9f, .min_p = 0.05f, .seed = 6});
+  expect_distribution(logits, {.temperature = 1, .typical_p = 0.5f, .seed = 7});
+  expect_distribution(logits, {.temperature = 2, .top_k = 100, .top_p = 0.8f, .min_p = 0.02f, .typical_p = 0.9f, .seed = 8});
+  expect_distribution(random_logits(5000, 3, 0.1f), {.temperature = 1, .top_p = 0.05f, .seed = 9});
+}
+
+TEST(Choose, SeedAndDrawFixTheToken) {
+  const auto logits = random_logits(1000, 5, 1);
+  Chooser one, other;
+  int different = 0;
+  for (uint64_t draw = 0; draw < 100; ++draw) {
+    const Sampling sampling = {.temperature = 1, .seed = 42, .draw = draw};
+    const Token token = one.choose(logits, {.sampling = sampling}, {}).token;
+    other.choose(random_logits(70, static_cast<uint32_t>(draw), 1), {.sampling = {.seed = 9}}, {});
+    EXPECT_EQ(other.choose(logits, {.sampling = sampling}, {}).token, token);
+    different += one.choose(logits, {.sampling = {.seed = 43, .draw = draw}}, {}).token != token;
+  }
+  EXPECT_GT(different, 80);
+}
+
+TEST(Choose, UniformIsUniform) {
+  std::vector<int> cells(64);
+  for (uint64_t i = 0; i < 64'000; ++i) ++cells[static_cast<size_t>(uniform(i / 1000, i % 1000) * 64)];
+  double chi = 0;
+  for (int seen : cells) chi += (seen - 1000.0) * (seen - 1000.0) / 1000;
+  EXPECT_LT(chi, 130);
+  EXPECT_GT(chi, 20);
+}
+
+TEST(Choose, LogprobsAreOfTheUnmodifiedDistribution) {
+  const auto logits = random_logits(2000, 8, 3);
+  double sum = 0;
+  for (float x : logits) sum += std::exp(double{x});
+  std::vector<Token> order(logits.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Token>(i);
+  std::sort(order.begin(), order.end(), [&](Token a, Token b) { return logits[a] > logits[b]; });
+
+  const std::vector<Adjust> adjust = {{.token = order[0], .subtract = kInfinity}, {.token = order[5], .subtract = -50}};
+  std::vector<TokenLogprob> top(20);
+  Chooser chooser;
+  const Chosen chosen = chooser.choose(logits, {.sampling = {.temperature = 0}, .adjust = adjust, .top = 20}, top);
+  EXPECT_EQ(chosen.token, order[5]);
+  EXPECT_NEAR(chosen.logprob, logits[order[5]] - std::log(sum), 1e-6);
+  for (size_t i = 0; i < top.size(); ++i) {
+    EXPECT_EQ(top[i].token, order[i]);
+    EXPECT_NEAR(top[i].logprob, logits[order[i]] - std::log(sum), 1e-6);
+  }
+  const Chosen scored = chooser.choose(logits, {.score = order[100], .top = 0}, {});
+  EXPECT_EQ(scored.token, order[100]);
+  EXPECT_NEAR(scored.logprob, logits[order[100]] - std::log(sum), 1e-6);
+}
+
+TEST(Choose, TopBeyondTheVocabulary) {
+  const std::vector<float> logits = {1, 3, 2};
+  std::vector<TokenLogprob> top(5);
+  Chooser().choose(logits, {.sampling = {.temperature = 0}, .top = 5}, top);
+  EXPECT_EQ(top[0].token, 1);
+  EXPECT_EQ(top[2].token, 0);
+  EXPECT_EQ(top[3].token, -1);
+}
+
+TEST(Choose, PenaltiesAndMask) {
+  const std::vector<float> logits = {4, 3, -1, 0};
+  Chooser chooser;
+  const auto greedy = [&](std::vector<Adjust> adjust, const uint32_t* allowed) {
+    return chooser.choose(logits, {.sampling = {.temperature = 0}, .allowed = allowed, .adjust = adjust}, {}).token;
+  };
+  EXPECT_EQ(greedy({{.token = 0, .divide = 2}}, nullptr), 1);                               // 4 / 2
+  EXPECT_EQ(greedy({{.token = 0, .subtract = 2}}, nullptr), 1);
+  EXPECT_EQ(greedy({{.token = 2, .divide = 10, .subtract = -20}}, nullptr), 2);             // -1 * 10 + 20
+  const uint32_t allowed = 0b1100, none = 0;
+  EXPECT_EQ(greedy({}, &allowed), 3);
+  EXPECT_EQ(greedy({}, &none), -1);
+}
+
+TEST(ChooseFaults, D14_NumericErrors) {
+  Chooser chooser;
+  for (size_t at : {0u, 5u, 99u}) {
+    auto logits = random_logits(100, 1, 1);
+    logits[at] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_TRUE(chooser.choose(logits, {}, {}).numeric_error);
+    logits[at] = kInfinity;
+    EXPECT_TRUE(chooser.choose(logits, {}, {}).numeric_error);
+    logits[at] = -kInfinity;
+    EXPECT_FALSE(chooser.choose(logits, {}, {}).numeric_error);
+  }
+  EXPECT_TRUE(chooser.choose(std::vector<float>(100, -kInfinity), {}, {}).numeric_error);
+}
+
+}  // namespace
+}  // namespace martlet
