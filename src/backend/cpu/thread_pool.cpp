@@ -1,0 +1,127 @@
+#include "backend/cpu/thread_pool.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <limits>
+
+namespace martlet::cpu {
+namespace {
+
+constexpr std::chrono::microseconds kSpin{150};
+
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Spins until `done` or for kSpin; says whether it was done.
+template <class Condition>
+bool spin(Condition done) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      pause_core();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+uint64_t pack(int64_t begin, int64_t end) { return static_cast<uint64_t>(begin) | static_cast<uint64_t>(end) << 32; }
+int64_t begin_of(uint64_t bounds) { return static_cast<int64_t>(bounds & 0xffffffff); }
+int64_t end_of(uint64_t bounds) { return static_cast<int64_t>(bounds >> 32); }
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) : threads_(threads), ranges_(new Range[static_cast<size_t>(threads)]) {
+  assert(threads >= 1);
+  for (int worker = 1; worker < threads; ++worker) others_.emplace_back([this, worker] { serve(worker); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true);
+  generation_.fetch_add(1);
+  generation_.notify_all();
+  for (std::thread& thread : others_) thread.join();
+}
+
+void ThreadPool::run(int64_t chunks, Work work) {
+  assert(chunks >= 0 && chunks <= std::numeric_limits<int32_t>::max());
+  [[maybe_unused]] const bool nested = running_.exchange(true, std::memory_order_relaxed);
+  assert(!nested && "run() inside run()");
+  if (threads_ == 1 || chunks <= 1) {
+    if (chunks > 0) work(0, 0, chunks);
+  } else {
+    for (int64_t w = 0; w < threads_; ++w)
+      ranges_[w].bounds.store(pack(chunks * w / threads_, chunks * (w + 1) / threads_), std::memory_order_relaxed);
+    work_ = &work;
+    gate_.fetch_or(kOpen, std::memory_order_release);
+    generation_.fetch_add(1);
+    generation_.notify_all();
+    take_part(0);
+    // Every range is empty: what is not done is in the hands of workers inside, and nobody else may enter.
+    gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
+    await_all_left();
+  }
+  running_.store(false, std::memory_order_relaxed);
+}
+
+void ThreadPool::await_all_left() {
+  uint32_t gate = 0;
+  if (spin([&] { return (gate = gate_.load(std::memory_order_acquire)) == 0; })) return;
+  while ((gate = gate_.load(std::memory_order_acquire)) != 0) gate_.wait(gate, std::memory_order_acquire);
+}
+
+void ThreadPool::leave() {
+  if (gate_.fetch_sub(kWorker, std::memory_order_acq_rel) == kWorker) gate_.notify_one();
+}
+
+void ThreadPool::serve(int worker) {
+  for (uint32_t seen = 0;;) {
+    uint32_t generation = seen;
+    const bool changed = spin([&] { return (generation = generation_.load(std::memory_order_acquire)) != seen; });
+    if (!changed) {
+      generation_.wait(seen, std::memory_order_acquire);
+      generation = generation_.load(std::memory_order_acquire);
+    }
+    if (stop_.load()) return;
+    seen = generation;
+    if (gate_.fetch_add(kWorker, std::memory_order_acq_rel) & kOpen) take_part(worker);
+    leave();
+  }
+}
+
+void ThreadPool::take_part(int worker) {
+  std::atomic<uint64_t>& own = ranges_[worker].bounds;
+  do {
+    uint64_t bounds = own.load(std::memory_order_acquire);
+    while (begin_of(bounds) < end_of(bounds)) {
+      const int64_t begin = begin_of(bounds), end = end_of(bounds);
+      const int64_t middle = begin + std::max<int64_t>(1, (end - begin) / 8);
+      if (!own.compare_exchange_weak(bounds, pack(middle, end), std::memory_order_acq_rel)) continue;
+      (*work_)(worker, begin, middle);
+      bounds = own.load(std::memory_order_acquire);
+    }
+  } while (steal(worker));
+}
+
+// Moves the back half of another worker's range into this worker's empty one.
+bool ThreadPool::steal(int worker) {
+  for (int i = 1; i < threads_; ++i) {
+    std::atomic<uint64_t>& victim = ranges_[(worker + i) % threads_].bounds;
+    uint64_t bounds = victim.load(std::memory_order_acquire);
+    while (begin_of(bounds) < end_of(bounds)) {
+      const int64_t begin = begin_of(bounds), end = end_of(bounds), middle = begin + (end - begin) / 2;
+      if (!victim.compare_exchange_weak(bounds, pack(begin, middle), std::memory_order_acq_rel)) continue;
+      ranges_[worker].bounds.store(pack(middle, end), std::memory_order_release);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace martlet::cpu
