@@ -1,0 +1,30 @@
+#pragma once
+
+// exp(x) of a vector, within two units in the last place, with the same bits at every level.
+
+#include "backend/cpu/isa/unroll.h"
+
+namespace martlet::cpu {
+namespace {
+
+// x = n ln 2 + r; exp(r) by its Taylor polynomial on |r| <= ln(2) / 2; 2^n by the exponent field, in two steps so that
+// results near the smallest and largest floats come out. Below -104 the result is 0, above 89 infinity; NaN stays NaN.
+template <class V>
+MARTLET_INLINE typename V::Float exp(typename V::Float x) {
+  using Float = typename V::Float;
+  using Int = typename V::Int;
+  x = V::min(V::broadcast(89.0f), V::max(V::broadcast(-104.0f), x));  // these pick the second operand for NaN
+  Float n = V::round(V::mul(x, V::broadcast(1.44269504f)));
+  Float r = V::fnma(n, V::broadcast(0.693359375f), x);  // ln 2 in two parts: the first has few bits, so n times it is exact
+  r = V::fnma(n, V::broadcast(-2.12194440e-4f), r);
+  constexpr float kTaylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+  Float p = V::broadcast(1.0f / 5040);
+  for (float c : kTaylor) p = V::fma(p, r, V::broadcast(c));
+  Int whole = V::to_int(n);
+  Int half = V::to_int(V::mul(n, V::broadcast(0.5f)));
+  auto power = [](Int e) __attribute__((always_inline)) { return V::as_float(V::left(V::add(e, V::broadcast(127)), 23)); };
+  return V::mul(V::mul(p, power(half)), power(V::sub(whole, half)));
+}
+
+}  // namespace
+}  // namespace martlet::cpu

@@ -1,0 +1,26 @@
+#pragma once
+
+// Loops whose counter is a constant of each turn: arrays indexed by it live in registers at every optimisation level.
+// Included inside a level's target region, hence the unnamed namespace: each level compiles its own.
+
+#include <type_traits>
+#include <utility>
+
+#define MARTLET_INLINE [[gnu::always_inline]] inline
+
+namespace martlet::cpu {
+namespace {
+
+// How large the codes are that a dot product multiplies: unsigned below 16, 32 or 64, or signed bytes -127..127.
+// (-128 is allowed too: activations never are.)
+enum class Codes { u4, u5, u6, s8 };
+
+template <int Count, class Body>
+MARTLET_INLINE void unroll(Body&& body) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (body(std::integral_constant<int, I>{}), ...);
+  }(std::make_integer_sequence<int, Count>{});
+}
+
+}  // namespace
+}  // namespace martlet::cpu
