@@ -1,7 +1,7 @@
 #include "tensor/format.h"
 
 #include <cstddef>
-#include <iterator>
+#include <utility>
 
 namespace martlet {
 namespace {
@@ -21,6 +21,14 @@ std::optional<Format> format_from_gguf(uint32_t id) {
     if (f.gguf_id == id) return f.format;
   }
   return std::nullopt;
+}
+
+Error unsupported_format(Format format, std::string where) {
+  std::string text = "tensors stored as " + std::string(info(format).name) + " cannot be computed with; choose a file of";
+  for (const FormatInfo& f : kFormats) {
+    if (f.computes) (text += ' ') += f.name;
+  }
+  return {ErrorKind::model, "unsupported_format", std::move(text), std::move(where)};
 }
 
 }  // namespace martlet

@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace martlet {
 
@@ -23,6 +26,9 @@ struct FormatInfo {
 
 const FormatInfo& info(Format format);
 std::optional<Format> format_from_gguf(uint32_t id);
+
+// What whoever needs to compute with a tensor of a format that does not compute says. `where`: the file.
+Error unsupported_format(Format format, std::string where);
 
 // Bytes of `elements` consecutive elements; a multiple of the block size.
 inline int64_t bytes_of(Format format, int64_t elements) {
