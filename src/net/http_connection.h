@@ -1,0 +1,57 @@
+#pragma once
+
+// One accepted connection: reads requests, hands them to the handler, writes the answers. For http_server.cpp only:
+// everything else sees http_server.h, which knows no Asio.
+
+#include <memory>
+#include <string>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "net/http_server.h"
+
+namespace martlet::net {
+
+// Lives on the I/O thread, owned by the coroutine that run() is.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(boost::asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler);
+
+  // Until the connection ends.
+  boost::asio::awaitable<void> run();
+  // One answer for a connection that is one too many; never reads the request.
+  boost::asio::awaitable<void> refuse(HttpResponse response);
+  // No request after the running one; an idle connection ends now.
+  void stop();
+  void abort();  // ends now, whatever runs
+
+ private:
+  using Deadline = std::chrono::steady_clock::time_point;
+  enum class Read { bytes, closed, timeout };
+
+  boost::asio::awaitable<Read> read_some(Deadline deadline);
+  boost::asio::awaitable<bool> read_until(HttpParser& parser, HttpParser::State state, Deadline deadline);
+  boost::asio::awaitable<bool> write_all(std::string_view bytes);
+  boost::asio::awaitable<bool> serve_one();
+  boost::asio::awaitable<bool> refuse_request(const HttpParser& parser, HttpResponse response, bool readable);
+  boost::asio::awaitable<bool> answer(std::shared_ptr<Exchange> exchange);
+  struct Outcome {
+    bool complete = false;  // the whole answer is written
+    bool reusable = false;  // another request may follow
+  };
+  boost::asio::awaitable<void> write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome);
+  boost::asio::awaitable<void> watch_peer();
+  boost::asio::awaitable<void> close_gently();
+
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer wake_;   // never expires by itself while nothing is due: cancelled to wake the writer
+  const HttpServerOptions& options_;
+  HttpHandler& handler_;
+  std::string buffer_;               // bytes read and not yet used
+  std::chrono::steady_clock::time_point began_;
+  bool idle_ = true, stopping_ = false, first_ = true;
+};
+
+}  // namespace martlet::net

@@ -1,0 +1,169 @@
+#include "net/http_server.h"
+
+#include <set>
+#include <thread>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "net/http_connection.h"
+
+namespace martlet::net {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr int kMaxRefusing = 64;  // connections that are being told 503; further ones wait in the backlog
+constexpr std::chrono::milliseconds kRetryAccept{100};
+
+std::string numeric(const std::string& host) { return host == "localhost" ? "127.0.0.1" : host; }
+
+HttpResponse too_many_connections() {
+  HttpResponse out = error_response(503, "too_many_connections", "Too many connections are open; try again later.");
+  out.fields.push_back({"retry-after", "1"});
+  return out;
+}
+
+}  // namespace
+
+struct HttpServer::State {
+  State(const HttpServerOptions& options, HttpHandler& handler)
+      : options(options), handler(handler), acceptor(io), workers(options.workers) {}
+
+  Status listen();
+  asio::awaitable<void> accept();
+  asio::awaitable<void> wait_a_moment();
+  void admit(tcp::socket socket);
+  template <class Run>
+  void launch(std::shared_ptr<HttpConnection> connection, int State::*counter, Run run);
+
+  const HttpServerOptions options;
+  HttpHandler& handler;
+  asio::io_context io{1};
+  tcp::acceptor acceptor;
+  asio::thread_pool workers;
+  std::set<std::shared_ptr<HttpConnection>> open;  // on the I/O thread, like the two counters
+  int serving = 0, refusing = 0;
+  std::atomic<int> connections{0};
+  std::thread thread;
+};
+
+Status HttpServer::State::listen() {
+  boost::system::error_code ec;
+  const asio::ip::address address = asio::ip::make_address(numeric(options.host), ec);
+  if (ec) return Error{ErrorKind::usage, "bad_host", "the host must be an IP address or localhost", "--host"};
+  const tcp::endpoint endpoint(address, options.port);
+  acceptor.open(endpoint.protocol(), ec);
+  if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
+  if (!ec) acceptor.bind(endpoint, ec);
+  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) return Error{ErrorKind::network, "cannot_listen", "cannot listen there: " + ec.message(), "--port"};
+  return {};
+}
+
+asio::awaitable<void> HttpServer::State::wait_a_moment() {
+  asio::steady_timer timer(io, kRetryAccept);
+  co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+}
+
+asio::awaitable<void> HttpServer::State::accept() {
+  while (acceptor.is_open()) {
+    if (refusing >= kMaxRefusing) {
+      co_await wait_a_moment();
+      continue;
+    }
+    auto [ec, socket] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
+    if (ec == asio::error::operation_aborted || ec == asio::error::bad_descriptor) co_return;
+    // Out of descriptors or buffers: the peer waits in the backlog, and accepting at once again would only spin.
+    if (ec) {
+      co_await wait_a_moment();
+    } else {
+      admit(std::move(socket));
+    }
+  }
+}
+
+void HttpServer::State::admit(tcp::socket socket) {
+  auto connection = std::make_shared<HttpConnection>(std::move(socket), options, handler);
+  if (serving < options.max_connections) {
+    launch(connection, &State::serving, [](HttpConnection& c) { return c.run(); });
+  } else {
+    launch(connection, &State::refusing, [](HttpConnection& c) { return c.refuse(too_many_connections()); });
+  }
+}
+
+template <class Run>
+void HttpServer::State::launch(std::shared_ptr<HttpConnection> connection, int State::*counter, Run run) {
+  open.insert(connection);
+  ++(this->*counter);
+  connections = serving;
+  // An exception (no memory for a buffer) ends that connection alone.
+  asio::co_spawn(io, run(*connection), [this, connection, counter](std::exception_ptr) {
+    connection->abort();
+    open.erase(connection);
+    --(this->*counter);
+    connections = serving;
+  });
+}
+
+HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options, HttpHandler& handler) {
+  auto state = std::make_unique<State>(options, handler);
+  MARTLET_TRY(state->listen());
+  State& s = *state;
+  asio::co_spawn(s.io, s.accept(), asio::detached);
+  s.thread = std::thread([&s] { s.io.run(); });
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+HttpServer::~HttpServer() { stop(std::chrono::milliseconds(0)); }
+
+uint16_t HttpServer::port() const { return state_->acceptor.local_endpoint().port(); }
+
+std::string HttpServer::address() const {
+  const std::string host = numeric(state_->options.host);
+  const bool v6 = host.find(':') != host.npos;
+  return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+}
+
+int HttpServer::connections() const { return state_->connections; }
+
+void HttpServer::post(std::function<void()> task) { asio::post(state_->io, std::move(task)); }
+void HttpServer::work(std::function<void()> task) { asio::post(state_->workers, std::move(task)); }
+
+void HttpServer::stop(std::chrono::milliseconds grace) {
+  if (!state_->thread.joinable()) return;
+  State& s = *state_;
+  post([&s] {
+    boost::system::error_code ignored;
+    s.acceptor.close(ignored);
+    for (const auto& connection : s.open) connection->stop();
+  });
+  const auto deadline = std::chrono::steady_clock::now() + grace;
+  while (s.connections > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  s.workers.join();
+  post([&s] {
+    for (const auto& connection : s.open) connection->abort();
+  });
+  // Whoever still waits on a timer must not keep the thread: what is left is destroyed with the context.
+  post([&s] { s.io.stop(); });
+  s.thread.join();
+}
+
+bool is_loopback_host(const std::string& host) {
+  boost::system::error_code ec;
+  const asio::ip::address address = asio::ip::make_address(numeric(host), ec);
+  return !ec && address.is_loopback();
+}
+
+}  // namespace martlet::net
