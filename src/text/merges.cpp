@@ -1,0 +1,75 @@
+#include "text/merges.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+namespace martlet {
+
+Result<Merges> Merges::create(const std::vector<std::string_view>& lines, const Vocabulary& vocabulary) {
+  if (lines.size() >= FlatMap::kNone) return bad_vocabulary("too many merges");
+  Merges merges;
+  merges.merges_.reserve(lines.size());
+  merges.ranks_ = FlatMap(lines.size());
+  std::string whole;
+  for (const std::string_view line : lines) {
+    const size_t space = line.find(' ', 1);  // from 1: a piece may begin with a space
+    if (space == std::string_view::npos) return bad_vocabulary("a merge has no two parts");
+    const std::string_view left = line.substr(0, space), right = line.substr(space + 1);
+    whole.assign(left).append(right);
+    const Merge merge{vocabulary.find(left), vocabulary.find(right), vocabulary.find(whole)};
+    if (merge.left < 0 || merge.right < 0 || merge.result < 0) {
+      return bad_vocabulary("a merge names a piece that is not in the vocabulary");
+    }
+    if (vocabulary.kind(merge.result) != TokenKind::normal) continue;
+    merges.ranks_.insert(key(merge.left, merge.right), static_cast<uint32_t>(merges.merges_.size()));
+    merges.merges_.push_back(merge);
+  }
+  return merges;
+}
+
+void Merges::apply(std::vector<Token>& symbols, Scratch& scratch) const {
+  // Queue entries are rank << 32 | position of the left symbol; they go stale when a neighbour merges first, and are
+  // checked against the merge that the rank names when they come up.
+  const auto count = static_cast<uint32_t>(symbols.size());
+  constexpr uint32_t kEnd = ~uint32_t{0};
+  auto& [next, previous, queue] = scratch;
+  queue.clear();
+  for (uint32_t i = 0; i + 1 < count; ++i) {
+    if (const uint32_t r = rank(symbols[i], symbols[i + 1]); r != FlatMap::kNone) queue.push_back(uint64_t{r} << 32 | i);
+  }
+  if (queue.empty()) return;
+  next.resize(count);
+  previous.resize(count);
+  for (uint32_t i = 0; i < count; ++i) next[i] = i + 1 < count ? i + 1 : kEnd, previous[i] = i - 1;
+  std::make_heap(queue.begin(), queue.end(), std::greater<>());
+
+  const auto consider = [&](uint32_t left, uint32_t right) {
+    if (left == kEnd || right == kEnd) return;
+    const uint32_t r = rank(symbols[left], symbols[right]);
+    if (r == FlatMap::kNone) return;
+    queue.push_back(uint64_t{r} << 32 | left);
+    std::push_heap(queue.begin(), queue.end(), std::greater<>());
+  };
+  while (!queue.empty()) {
+    const uint64_t best = queue.front();
+    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+    queue.pop_back();
+    const Merge& merge = merges_[best >> 32];
+    const auto left = static_cast<uint32_t>(best);
+    if (symbols[left] != merge.left) continue;
+    const uint32_t right = next[left];
+    if (right == kEnd || symbols[right] != merge.right) continue;
+    symbols[left] = merge.result;
+    symbols[right] = -2;  // gone; no merge begins with it
+    next[left] = next[right];
+    if (next[right] != kEnd) previous[next[right]] = left;
+    consider(previous[left], left);
+    consider(left, next[left]);
+  }
+  size_t kept = 0;
+  for (uint32_t i = 0; i != kEnd; i = next[i]) symbols[kept++] = symbols[i];
+  symbols.resize(kept);
+}
+
+}  // namespace martlet

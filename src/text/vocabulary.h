@@ -1,0 +1,63 @@
+#pragma once
+
+// The vocabulary of a model file, checked, and what all kinds of tokenizers share about it.
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "file/model_file.h"
+#include "text/tokenizer.h"
+
+namespace martlet {
+
+// What a file says about its vocabulary. Strings are borrowed from `owner`.
+struct VocabularySource {
+  std::string_view model, pre;  // tokenizer.ggml.model, tokenizer.ggml.pre
+  std::vector<std::string_view> pieces;
+  std::vector<TokenKind> kinds;              // one a piece
+  std::vector<float> scores;                 // one a piece, or none
+  std::vector<std::string_view> merges;      // "left right", best first
+  std::string_view charsmap;                 // SentencePiece's compiled normalisation, may be empty
+  Token bos = -1, eos = -1;
+  std::vector<Token> stops;                  // end-of-turn and the like, besides eos
+  bool adds_bos = false, adds_eos = false;
+  bool adds_space_prefix = false, removes_extra_spaces = false;
+  std::shared_ptr<const void> owner;
+};
+
+// Reads and checks the keys of a GGUF vocabulary. Errors: "bad_vocab", "unsupported_tokenizer".
+Result<VocabularySource> read_vocabulary(const ModelFile& file);
+// Makes the tokenizer of a source whose token ids are in range. Errors as Tokenizer::create.
+Result<std::shared_ptr<const Tokenizer>> make_tokenizer(VocabularySource source);
+
+// Pieces, kinds and the index from piece to id. Immutable.
+class Vocabulary {
+ public:
+  Vocabulary(std::vector<std::string_view> pieces, std::vector<TokenKind> kinds, std::shared_ptr<const void> owner);
+
+  size_t size() const { return pieces_.size(); }
+  std::string_view piece(Token token) const { return pieces_[token]; }
+  TokenKind kind(Token token) const { return kinds_[token]; }
+  const std::vector<TokenKind>& kinds() const { return kinds_; }
+  size_t longest_piece() const { return longest_; }
+  Token find(std::string_view piece) const;  // -1 when absent; the first of equal pieces
+  // The ids of the 256 `<0xNN>` byte tokens, -1 where there is none.
+  std::vector<Token> byte_tokens() const;
+
+ private:
+  struct Slot {
+    uint32_t tag;
+    Token token = -1;
+  };
+  std::vector<std::string_view> pieces_;
+  std::vector<TokenKind> kinds_;
+  std::shared_ptr<const void> owner_;
+  std::vector<Slot> slots_;
+  size_t longest_ = 0;
+};
+
+Error bad_vocabulary(const char* text);
+
+}  // namespace martlet
