@@ -13,45 +13,54 @@
 namespace martlet {
 namespace {
 
-// Mapped ranges, readable from a signal handler: a fixed table of atomics.
-constexpr size_t kMaxRanges = 256;
+// Mapped ranges, readable from a signal handler: a fixed table of atomics. An entry is claimed by its `end` and seen by
+// the handler once `begin` is set, so that it never sees half an entry.
+constexpr size_t kMaxRanges = 1024;
 struct Range {
   std::atomic<uintptr_t> begin{0}, end{0};
 };
 Range ranges[kMaxRanges];
 std::atomic<bool> page_lost{false};
+uintptr_t page_size = 0;  // set before the handler is installed
 
-void remember(std::span<const std::byte> bytes) {
+// False when the table is full.
+bool remember(std::span<const std::byte> bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   for (Range& range : ranges) {
     uintptr_t expected = 0;
-    if (range.begin.compare_exchange_strong(expected, begin)) {
-      range.end.store(begin + bytes.size());
-      return;
+    if (range.end.compare_exchange_strong(expected, begin + bytes.size())) {
+      range.begin.store(begin);
+      return true;
     }
   }
+  return false;
 }
 
 void forget(std::span<const std::byte> bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   for (Range& range : ranges) {
     if (range.begin.load() == begin) {
-      range.end.store(0);
       range.begin.store(0);
+      range.end.store(0);
       return;
     }
   }
+}
+
+bool is_mapped(uintptr_t address) {
+  for (const Range& range : ranges) {
+    const uintptr_t begin = range.begin.load();
+    if (begin != 0 && address >= begin && address < (range.end.load() + page_size - 1) / page_size * page_size) return true;
+  }
+  return false;
 }
 
 // The page behind a truncated file is gone: put a zero page in its place, so that the step in flight ends and its result
 // is thrown away by whoever sees lost_page().
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  for (const Range& range : ranges) {
-    const uintptr_t begin = range.begin.load();
-    if (begin == 0 || address < begin || address >= ((range.end.load() + 4095) & ~uintptr_t{4095})) continue;
-    const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    void* page = reinterpret_cast<void*>(address & ~(page_size - 1));
+  if (is_mapped(address)) {
+    void* page = reinterpret_cast<void*>(address / page_size * page_size);
     if (mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
       page_lost.store(true);
       return;
@@ -93,7 +102,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
     void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file->descriptor_, 0);
     if (data == MAP_FAILED) return Error{ErrorKind::io, "io_error", "the file cannot be mapped", path};
     file->bytes_ = {static_cast<const std::byte*>(data), size};
-    remember(file->bytes_);
+    if (!remember(file->bytes_)) return Error{ErrorKind::io, "too_many_files", "too many files are mapped", path};
   }
   return std::shared_ptr<const MappedFile>(std::move(file));
 }
@@ -113,6 +122,7 @@ bool MappedFile::unchanged() const {
 }
 
 void guard_mapped_files() {
+  page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   struct sigaction action = {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;

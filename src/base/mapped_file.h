@@ -17,6 +17,7 @@ namespace martlet {
 class MappedFile {
  public:
   // Refuses what is not a regular file (directory, FIFO, device) or cannot be read: ErrorKind::io, "not_regular_file".
+  // Other errors (ErrorKind::io): "file_not_found", "io_error", "too_many_files".
   static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
