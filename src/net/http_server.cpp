@@ -1,5 +1,6 @@
 #include "net/http_server.h"
 
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -115,13 +116,16 @@ void HttpServer::State::launch(std::shared_ptr<HttpConnection> connection, int S
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options, HttpHandler& handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::open(const HttpServerOptions& options, HttpHandler& handler) {
   auto state = std::make_unique<State>(options, handler);
   MARTLET_TRY(state->listen());
-  State& s = *state;
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+void HttpServer::run() {
+  State& s = *state_;
   asio::co_spawn(s.io, s.accept(), asio::detached);
   s.thread = std::thread([&s] { s.io.run(); });
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
 HttpServer::~HttpServer() { stop(std::chrono::milliseconds(0)); }

@@ -45,10 +45,12 @@ class HttpHandler {
 
 class HttpServer {
  public:
-  // Binds and starts to answer. `handler` must outlive the server.
+  // Binds; peers may connect and wait. `handler` must outlive the server.
   // Errors: ErrorKind::usage `bad_host`; ErrorKind::network `cannot_listen`.
-  static Result<std::unique_ptr<HttpServer>> start(const HttpServerOptions& options, HttpHandler& handler);
+  static Result<std::unique_ptr<HttpServer>> open(const HttpServerOptions& options, HttpHandler& handler);
   ~HttpServer();
+  // Starts to answer. Once.
+  void run();
 
   uint16_t port() const;
   std::string address() const;  // "http://127.0.0.1:8080"

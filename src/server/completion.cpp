@@ -1,0 +1,231 @@
+#include "server/completion.h"
+
+#include <random>
+
+#include <fmt/format.h>
+
+#include "net/sse.h"
+#include "server/error_response.h"
+
+namespace martlet::server {
+namespace {
+
+std::string random_id(const char* prefix) {
+  static thread_local std::mt19937_64 generator{std::random_device{}()};
+  return fmt::format("{}-{:016x}", prefix, generator());
+}
+
+int64_t unix_time() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }
+
+}  // namespace
+
+// What the engine holds: hands tokens over and never waits.
+class Completion::Sink final : public RequestSink {
+ public:
+  Sink(std::shared_ptr<Completion> completion, size_t choice) : completion_(std::move(completion)), choice_(choice) {}
+  void on_tokens(std::span<const Emitted> tokens) override {
+    completion_->deliver({choice_, {tokens.begin(), tokens.end()}, std::nullopt});
+  }
+  void on_finish(const Finish& finish) override { completion_->deliver({choice_, {}, finish}); }
+
+ private:
+  std::shared_ptr<Completion> completion_;
+  size_t choice_;
+};
+
+Completion::Completion(Setup setup, ApiRequest request, std::vector<std::vector<Token>> prompts)
+    : setup_(std::move(setup)), request_(std::move(request)), prompts_(std::move(prompts)) {
+  const bool chat = setup_.endpoint == Endpoint::chat;
+  format_ = answer_format(setup_.endpoint, setup_.model->tokenizer);
+  header_ = {random_id(chat ? "chatcmpl" : "cmpl"), unix_time(), setup_.model->name, request_.logprobs,
+             request_.stream && request_.include_usage};
+  for (size_t i = 0; i < prompts_.size() * request_.n; ++i) {
+    choices_.push_back({ChoiceText(setup_.model->tokenizer, request_.stop, chat || request_.echo, request_.logprobs)});
+    if (request_.echo) choices_.back().echoed = prompts_[i / request_.n];
+  }
+}
+
+void Completion::start(Setup setup, ApiRequest request, std::vector<std::vector<Token>> prompts) {
+  auto self = std::make_shared<Completion>(std::move(setup), std::move(request), std::move(prompts));
+  if (Status status = self->submit(); !status) {
+    self->cancel_all();
+    self->setup_.exchange->reply(error_response(status.error()));
+    return;
+  }
+  self->setup_.post([self] { self->begin(); });
+}
+
+Status Completion::submit() {
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    MARTLET_ASSIGN(const RequestId id,
+                   setup_.model->engine->submit(engine_request(i), std::make_shared<Sink>(shared_from_this(), i)));
+    ids_.push_back(id);
+  }
+  return {};
+}
+
+Request Completion::engine_request(size_t choice) const {
+  Request out;
+  out.prompt = prompts_[choice / request_.n];
+  out.sampling = request_.sampling;
+  if (out.sampling.seed) *out.sampling.seed += choice % request_.n;
+  if (request_.max_tokens) out.max_tokens = *request_.max_tokens;
+  out.stop_tokens = request_.stop_tokens;
+  if (!request_.ignore_eos) {
+    const auto ends = setup_.model->tokenizer->stop_tokens();
+    out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
+  }
+  if (request_.logprobs) out.top_logprobs = request_.top_logprobs.value_or(0);
+  out.prompt_logprobs = scores_prompt();
+  return out;
+}
+
+void Completion::deliver(Event event) {
+  bool was_empty;
+  {
+    std::lock_guard lock(mutex_);
+    was_empty = mailbox_.empty();
+    mailbox_.push_back(std::move(event));
+  }
+  if (was_empty) setup_.post([self = shared_from_this()] { self->take_mail(); });
+}
+
+void Completion::begin() {
+  begun_ = true;
+  setup_.exchange->on_close([weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->over_ = true, self->cancel_all();
+  });
+  if (request_.stream && !over_) {
+    setup_.exchange->begin_stream(net::sse_head(), std::string(net::kSseComment));
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      const std::string opening = format_->opening(header_, static_cast<int>(i));
+      if (!opening.empty()) setup_.exchange->write(net::sse_event(opening));
+    }
+  }
+  take_mail();
+}
+
+void Completion::take_mail() {
+  if (!begun_) return;  // begin() comes for what is there by then
+  std::vector<Event> events;
+  {
+    std::lock_guard lock(mutex_);
+    events.swap(mailbox_);
+  }
+  for (Event& event : events) handle(event);
+}
+
+void Completion::handle(Event& event) {
+  Choice& choice = choices_[event.choice];
+  if (event.finish) choice.ended = true, choice.finish = *event.finish;
+  if (over_) return;
+  Delta delta;
+  add_tokens(choice, event.tokens, delta);
+  if (event.finish && !choice.reason) {
+    if (event.finish->error) return fail(*event.finish->error);
+    if (event.finish->reason == FinishReason::cancelled) {
+      return fail({ErrorKind::unavailable, "shutting_down", "the server is shutting down", ""});
+    }
+    choice.reason = event.finish->reason == FinishReason::stop ? "stop" : "length";
+    end_choice(choice, delta);
+    emit(event.choice, std::move(delta), true);
+  } else if (!event.tokens.empty()) {
+    const bool stopped = choice.text.stopped() && !choice.reason;
+    if (stopped) {
+      choice.reason = "stop";
+      setup_.model->engine->cancel(ids_[event.choice]);
+    }
+    if (stopped || !delta.empty()) emit(event.choice, std::move(delta), stopped);
+  }
+  for (const Choice& each : choices_) {
+    if (!each.ended) return;
+  }
+  complete();
+}
+
+// The echoed prompt comes before the first token: with scores as the engine reports them, otherwise at once.
+void Completion::begin_echo(Choice& choice, Delta& out) {
+  const std::vector<Token> prompt = std::exchange(choice.echoed, {});
+  const size_t here = scores_prompt() ? std::min<size_t>(prompt.size(), 1) : prompt.size();
+  for (size_t i = 0; i < here; ++i) choice.text.push_prompt(prompt[i], std::nullopt, {}, out);
+}
+
+void Completion::add_tokens(Choice& choice, const std::vector<Emitted>& tokens, Delta& out) {
+  if (!tokens.empty()) begin_echo(choice, out);
+  for (const Emitted& emitted : tokens) {
+    if (emitted.prompt) {
+      choice.text.push_prompt(emitted.token, emitted.logprob, emitted.top, out);
+      continue;
+    }
+    choice.last = Clock::now();
+    if (choice.text.output_tokens() == 0) choice.first = choice.last;
+    choice.text.push(emitted, out);
+  }
+}
+
+void Completion::end_choice(Choice& choice, Delta& out) {
+  begin_echo(choice, out);
+  choice.text.finish(out);
+  if (choice.text.stopped()) choice.reason = "stop";
+}
+
+void Completion::emit(size_t index, Delta delta, bool last) {
+  Choice& choice = choices_[index];
+  if (last) observe(choice);
+  if (!request_.stream) {
+    choice.kept.text += delta.text;
+    std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(choice.kept.tokens));
+    return;
+  }
+  const int number = static_cast<int>(index);
+  if (!delta.empty()) {
+    setup_.exchange->write(net::sse_event(format_->chunk(header_, number, delta, nullptr)));
+  }
+  if (last) setup_.exchange->write(net::sse_event(format_->chunk(header_, number, {}, choice.reason)));
+}
+
+void Completion::fail(const Error& error) {
+  over_ = true;
+  cancel_all();
+  if (!request_.stream) return setup_.exchange->reply(error_response(error));
+  setup_.exchange->write(net::sse_event(error_body(error)));
+  setup_.exchange->end(true);
+}
+
+void Completion::complete() {
+  over_ = true;
+  if (request_.stream) {
+    if (request_.include_usage) setup_.exchange->write(net::sse_event(format_->usage_chunk(header_, usage())));
+    setup_.exchange->write(net::kSseDone);
+    return setup_.exchange->end();
+  }
+  std::vector<AnswerFormat::Choice> list;
+  for (Choice& choice : choices_) list.push_back({std::move(choice.kept), choice.reason});
+  net::HttpResponse response;
+  response.body = format_->whole(header_, list, usage());
+  setup_.exchange->reply(std::move(response));
+}
+
+void Completion::cancel_all() {
+  for (const RequestId id : ids_) setup_.model->engine->cancel(id);
+}
+
+// A prompt counts once however many choices it has; a choice's tokens count up to where its text was cut.
+AnswerUsage Completion::usage() const {
+  AnswerUsage out;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    out.output_tokens += choices_[i].text.output_tokens();
+    if (i % request_.n != 0) continue;
+    out.prompt_tokens += static_cast<int64_t>(prompts_[i / request_.n].size());
+    out.cached_tokens += choices_[i].finish.usage.cached_tokens;
+  }
+  return out;
+}
+
+void Completion::observe(const Choice& choice) {
+  const int32_t tokens = choice.text.output_tokens();
+  if (tokens > 0) setup_.metrics->first_token(choice.first - setup_.arrived);
+  if (tokens > 1) setup_.metrics->output_token((choice.last - choice.first) / (tokens - 1));
+}
+
+}  // namespace martlet::server

@@ -1,0 +1,92 @@
+#include "server/json_body.h"
+
+#include <cmath>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <boost/json/basic_parser_impl.hpp>
+#include <boost/json/value_stack.hpp>
+
+#include "base/utf8.h"
+
+namespace martlet::server {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr size_t kMaxDepth = 64;
+
+// Builds the value and refuses what Boost.JSON lets pass: a key that comes twice, a number that overflows to infinity.
+struct Handler {
+  static constexpr size_t max_object_size = size_t(-1);
+  static constexpr size_t max_array_size = size_t(-1);
+  static constexpr size_t max_key_size = size_t(-1);
+  static constexpr size_t max_string_size = size_t(-1);
+  using error_code = json::error_code;
+  using string_view = json::string_view;
+
+  bool on_document_begin(error_code&) { return stack.reset(), true; }
+  bool on_document_end(error_code&) { return true; }
+  bool on_object_begin(error_code&) { return keys.emplace_back(), true; }
+  bool on_object_end(size_t n, error_code&) { return keys.pop_back(), stack.push_object(n), true; }
+  bool on_array_begin(error_code&) { return true; }
+  bool on_array_end(size_t n, error_code&) { return stack.push_array(n), true; }
+  bool on_key_part(string_view s, size_t, error_code&) { return key.append(s.data(), s.size()), stack.push_chars(s), true; }
+  bool on_key(string_view s, size_t, error_code& ec) {
+    key.append(s.data(), s.size());
+    if (!keys.back().insert(std::exchange(key, {})).second) return ec = json::error::syntax, false;
+    return stack.push_key(s), true;
+  }
+  bool on_string_part(string_view s, size_t, error_code&) { return stack.push_chars(s), true; }
+  bool on_string(string_view s, size_t, error_code&) { return stack.push_string(s), true; }
+  bool on_number_part(string_view, error_code&) { return true; }
+  bool on_int64(int64_t i, string_view, error_code&) { return stack.push_int64(i), true; }
+  bool on_uint64(uint64_t u, string_view, error_code&) { return stack.push_uint64(u), true; }
+  bool on_double(double d, string_view, error_code& ec) {
+    if (!std::isfinite(d)) return ec = json::error::exponent_overflow, false;
+    return stack.push_double(d), true;
+  }
+  bool on_bool(bool b, error_code&) { return stack.push_bool(b), true; }
+  bool on_null(error_code&) { return stack.push_null(), true; }
+  bool on_comment_part(string_view, error_code&) { return true; }
+  bool on_comment(string_view, error_code&) { return true; }
+
+  json::value_stack stack;
+  std::vector<std::unordered_set<std::string>> keys;  // of each object that is open
+  std::string key;
+};
+
+Error error_at(const char* code, const char* text, size_t offset) {
+  return {ErrorKind::request, code, std::string(text) + "; offset " + std::to_string(offset), ""};
+}
+
+Error parse_error(const json::error_code& ec, size_t offset) {
+  if (ec == json::error::too_deep) return error_at("json_too_deep", "the body nests more than 64 levels", offset);
+  for (const json::error surrogate : {json::error::illegal_leading_surrogate, json::error::illegal_trailing_surrogate,
+                                      json::error::expected_utf16_escape}) {
+    if (ec == surrogate) return error_at("invalid_utf8", "the body escapes half of a surrogate pair", offset);
+  }
+  return error_at("invalid_json", "the body is not one valid JSON object", offset);
+}
+
+}  // namespace
+
+Result<json::object> parse_json_body(std::string_view body) {
+  if (const size_t bad = utf8::find_invalid(body); bad != body.npos) {
+    return error_at("invalid_utf8", "the body is not valid UTF-8", bad);
+  }
+  json::parse_options options;
+  options.max_depth = kMaxDepth;
+  json::basic_parser<Handler> parser(options);
+  json::error_code ec;
+  const size_t used = parser.write_some(false, body.data(), body.size(), ec);
+  if (ec) return parse_error(ec, used);
+  if (used < body.size()) return error_at("invalid_json", "something follows the JSON object", used);
+  json::value value = parser.handler().stack.release();
+  if (!value.is_object()) return error_at("invalid_json", "the body is not a JSON object", 0);
+  return std::move(value.get_object());
+}
+
+}  // namespace martlet::server

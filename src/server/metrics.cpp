@@ -1,0 +1,103 @@
+#include "server/metrics.h"
+
+#include <iterator>
+#include <mutex>
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include "martlet/engine.h"
+
+namespace martlet::server {
+namespace {
+
+using prometheus::Histogram;
+
+const Histogram::BucketBoundaries kFirstToken = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+const Histogram::BucketBoundaries kPerToken = {0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1};
+const Histogram::BucketBoundaries kRequest = {0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+// Figures that the engine counts: read when someone asks.
+struct EngineFigure {
+  const char* name;
+  const char* help;
+  bool counter;
+  double (*read)(const EngineStats&);
+};
+
+constexpr EngineFigure kEngineFigures[] = {
+    {"martlet_requests_running", "Sequences in the batch.", false, [](const EngineStats& s) { return double(s.running); }},
+    {"martlet_requests_queued", "Sequences waiting.", false, [](const EngineStats& s) { return double(s.queued); }},
+    {"martlet_pages_total", "Pages of the cache pool.", false, [](const EngineStats& s) { return double(s.pages_total); }},
+    {"martlet_pages_used", "Pages of running sequences.", false, [](const EngineStats& s) { return double(s.pages_used); }},
+    {"martlet_pages_cached", "Pages kept for later prompts.", false,
+     [](const EngineStats& s) { return double(s.pages_cached); }},
+    {"martlet_requests_finished_total", "Sequences ended.", true,
+     [](const EngineStats& s) { return double(s.requests_finished); }},
+    {"martlet_prompt_tokens_total", "Prompt tokens taken in.", true,
+     [](const EngineStats& s) { return double(s.prompt_tokens); }},
+    {"martlet_cached_tokens_total", "Prompt tokens taken from the prefix cache.", true,
+     [](const EngineStats& s) { return double(s.cached_tokens); }},
+    {"martlet_output_tokens_total", "Tokens generated.", true, [](const EngineStats& s) { return double(s.output_tokens); }},
+    {"martlet_steps_total", "Steps of the engine.", true, [](const EngineStats& s) { return double(s.steps); }},
+    {"martlet_shape_compilations_total", "Kernels or graphs built for a shape; constant after start-up.", true,
+     [](const EngineStats& s) { return double(s.shape_compilations); }},
+};
+
+prometheus::MetricFamily engine_family(const EngineFigure& figure, const EngineStats& stats) {
+  prometheus::MetricFamily family;
+  family.name = figure.name;
+  family.help = figure.help;
+  family.type = figure.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  prometheus::ClientMetric metric;
+  (figure.counter ? metric.counter.value : metric.gauge.value) = figure.read(stats);
+  family.metric.push_back(metric);
+  return family;
+}
+
+}  // namespace
+
+struct Metrics::Families {
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
+                                                          .Name("martlet_http_requests_total")
+                                                          .Help("Answers by route and status.")
+                                                          .Register(registry);
+  prometheus::Gauge& connections = prometheus::BuildGauge()
+                                       .Name("martlet_http_connections")
+                                       .Help("Open connections.")
+                                       .Register(registry)
+                                       .Add({});
+  Histogram& request_seconds = histogram("martlet_http_request_seconds", "Whole time of a request.", kRequest);
+  Histogram& first_token = histogram("martlet_ttft_seconds", "Time to the first token.", kFirstToken);
+  Histogram& per_token = histogram("martlet_tpot_seconds", "Mean time between the tokens of an answer.", kPerToken);
+
+  Histogram& histogram(const char* name, const char* help, const Histogram::BucketBoundaries& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+  }
+};
+
+Metrics::Metrics() : families_(std::make_unique<Families>()) {}
+Metrics::~Metrics() = default;
+
+void Metrics::request(const char* route, int status, std::chrono::nanoseconds took) {
+  families_->requests.Add({{"route", route}, {"status", std::to_string(status)}}).Increment();
+  families_->request_seconds.Observe(seconds(took));
+}
+
+void Metrics::first_token(std::chrono::nanoseconds after) { families_->first_token.Observe(seconds(after)); }
+void Metrics::output_token(std::chrono::nanoseconds each) { families_->per_token.Observe(seconds(each)); }
+
+std::string Metrics::text(const EngineStats& engine, int connections) {
+  families_->connections.Set(connections);
+  std::vector<prometheus::MetricFamily> all = families_->registry.Collect();
+  for (const EngineFigure& figure : kEngineFigures) all.push_back(engine_family(figure, engine));
+  return prometheus::TextSerializer().Serialize(all);
+}
+
+}  // namespace martlet::server

@@ -1,0 +1,51 @@
+#include "server/model_name.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "server/handlers.h"
+
+namespace martlet::server {
+namespace {
+
+Error invalid_path() { return {ErrorKind::request, "invalid_path", "this is no model's name", "model"}; }
+
+}  // namespace
+
+Status check_model_name(std::string_view name) {
+  const bool control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  const bool walks = name.find("..") != name.npos || name.find('\\') != name.npos || name.starts_with('/');
+  if (control || walks || name.empty()) return invalid_path();
+  return {};
+}
+
+Result<std::string> decode_model_name(std::string_view escaped) {
+  std::string out;
+  for (size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped[i] != '%') {
+      out += escaped[i];
+      continue;
+    }
+    const std::string_view digits = escaped.substr(i + 1, 2);
+    unsigned code = 0;
+    const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    // A dot needs no escape: who escapes it has something in mind.
+    if (ec != std::errc() || digits.size() != 2 || end != digits.data() + 2 || code == '.') return invalid_path();
+    out += static_cast<char>(code);
+    i += 2;
+  }
+  MARTLET_TRY(check_model_name(out));
+  return out;
+}
+
+Result<std::shared_ptr<const ServedModel>> find_model(const std::vector<std::shared_ptr<const ServedModel>>& models,
+                                                      const std::string& name) {
+  MARTLET_TRY(check_model_name(name));
+  for (const auto& model : models) {
+    if (model->name == name || (name == "default" && model == models.front())) return model;
+  }
+  return Error{ErrorKind::request, "model_not_found", "no model of this name is served; GET /v1/models lists them",
+               "model"};
+}
+
+}  // namespace martlet::server
