@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <filesystem>
 
 #include "file/gguf_bytes.h"
 #include "file/gguf_reader.h"
@@ -123,6 +123,16 @@ TEST(Gguf, FormatsThatDoNotComputeOpenAndAreRefusedByName) {
   const Error error = unsupported_format(model->tensor("t")->format, "test.gguf");
   EXPECT_EQ(error.code, "unsupported_format");
   EXPECT_NE(error.line().find("IQ2_XXS"), std::string::npos);
+}
+
+TEST(Gguf, TheSeedsOfTheFuzzerOpen) {
+  size_t seeds = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/corpus/gguf")) {
+    const auto model = ModelFile::open(entry.path().string());
+    EXPECT_TRUE(model) << model.error().line();
+    ++seeds;
+  }
+  EXPECT_GE(seeds, 3u);
 }
 
 TEST(Gguf, WriterPadsEveryTensor) {
