@@ -1,0 +1,55 @@
+#include "martlet/engine.h"
+
+#include "engine/engine_thread.h"
+#include "file/model_file.h"
+#include "plan/planner.h"
+
+namespace martlet {
+namespace {
+
+int64_t weight_bytes(const ModelFile& file) {
+  int64_t bytes = 0;
+  for (const auto& mapped : file.files()) bytes += static_cast<int64_t>(mapped->bytes().size());
+  return bytes;
+}
+
+Error bad_option(const char* text, const char* flag) {
+  return {ErrorKind::usage, "invalid_value", text, flag};
+}
+
+Status validate(const EngineOptions& options, const Backend& backend) {
+  if (options.context < 0) return bad_option("must be 0 (chosen) or more", "--context");
+  if (options.max_sequences < 1 || options.max_sequences >= backend.max_rows())
+    return bad_option("must be at least 1 and less than the rows of one step", "--max-sequences");
+  if (options.max_queue < 0) return bad_option("must be 0 or more", "--max-queue");
+  if (options.memory_ceiling < 0) return bad_option("must be 0 (found out) or more", "--memory");
+  if (options.prefill_chunk < 1) return bad_option("must be at least 1", "--prefill-chunk");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> file, std::unique_ptr<Backend> backend,
+                                               const EngineOptions& options) {
+  MARTLET_TRY(validate(options, *backend));
+  MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
+  const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk};
+  EngineThread::Parts parts;
+  MARTLET_ASSIGN(parts.plan, make_plan(h, weight_bytes(*file), bytes_read_per_token(*file), *backend,
+                                       memory_ceiling(options.memory_ceiling), plan_options));
+  const int32_t pages = pool_pages(parts.plan, *backend);
+  parts.scheduler = {.page_tokens = backend->page_tokens(),
+                     .pages = pages,
+                     .context = parts.plan.context,
+                     .max_sequences = options.max_sequences,
+                     .prefill_chunk = options.prefill_chunk,
+                     .max_rows = step_rows(*backend, plan_options)};
+  parts.max_queue = options.max_queue;
+  parts.vocabulary = h.vocabulary;
+  parts.backend = std::move(backend);
+  parts.open_model = [file, h, pages](Backend& b) { return Model::create(file, h, b, pages); };
+  parts.weights_intact = [file] { return !lost_page() && file->unchanged(); };
+  return EngineThread::start(std::move(parts));
+}
+
+}  // namespace martlet

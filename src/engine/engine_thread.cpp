@@ -1,0 +1,115 @@
+#include "engine/engine_thread.h"
+
+#include <utility>
+
+namespace martlet {
+namespace {
+
+constexpr std::chrono::milliseconds kIdleCheck{200};
+
+Error file_changed(ErrorKind kind) {
+  return {kind, "model_file_changed", "the model file was changed or cut short while in use; load it again", ""};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> EngineThread::start(Parts parts) {
+  std::unique_ptr<EngineThread> engine(new EngineThread(std::move(parts)));
+  std::promise<Status> opened;
+  std::future<Status> result = opened.get_future();
+  engine->thread_ = std::thread([&, self = engine.get()] { self->run(opened); });
+  MARTLET_TRY(result.get());
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+EngineThread::EngineThread(Parts parts)
+    : parts_(std::move(parts)), mailbox_(parts_.max_queue), scheduler_(parts_.scheduler) {
+  publish_stats();
+}
+
+EngineThread::~EngineThread() {
+  mailbox_.close({ErrorKind::unavailable, "shutting_down", "the engine is shutting down", ""});
+  mailbox_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<RequestSink> sink) {
+  MARTLET_TRY(validate(request, context(), vocabulary()));
+  return mailbox_.submit(std::move(request), std::move(sink));
+}
+
+void EngineThread::drain(double seconds) {
+  mailbox_.close({ErrorKind::unavailable, "shutting_down", "the engine is shutting down", ""});
+  const auto idle = [this] { return stats_.requests_finished == mailbox_.submitted(); };
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), idle)) return;
+  mailbox_.cancel_all();
+  changed_.wait(lock, idle);
+}
+
+EngineStats EngineThread::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void EngineThread::publish_stats() {
+  EngineStats stats = scheduler_.stats();
+  stats.failed = failed_;
+  {
+    const std::lock_guard lock(mutex_);
+    stats_ = stats;
+  }
+  changed_.notify_all();
+}
+
+void EngineThread::run(std::promise<Status>& opened) {
+  Result<std::unique_ptr<Model>> model = parts_.open_model(*parts_.backend);
+  if (!model) {
+    parts_.backend.reset();
+    opened.set_value(model.error());
+    return;
+  }
+  model_ = std::move(*model);
+  opened.set_value({});
+  while (receive()) {
+    const bool worked = step();
+    if (!worked) check_weights();
+    publish_stats();
+    if (!worked) mailbox_.wait(kIdleCheck);
+  }
+  scheduler_.end_all(FinishReason::cancelled, nullptr);
+  publish_stats();
+  parts_.backend->close(model_->id());
+  model_.reset();
+  parts_.backend.reset();
+}
+
+bool EngineThread::receive() {
+  Mailbox::Mail mail = mailbox_.take(scheduler_.queued());
+  for (Submission& submission : mail.submissions) scheduler_.submit(std::move(submission));
+  for (const RequestId id : mail.cancels) scheduler_.cancel(id);
+  if (mail.cancel_all) scheduler_.end_all(FinishReason::cancelled, nullptr);
+  return !mail.stop;
+}
+
+bool EngineThread::step() {
+  Step* step = scheduler_.next();  // admit, adopt, chunk, preempt; null when idle
+  if (!step) return false;
+  Backend& backend = *parts_.backend;
+  const Ticket ticket =
+      backend.submit(model_->id(), step->batch, step->choices, [&] { return model_->forward(backend); });
+  const Status status = backend.wait(ticket, step->chosen, step->top);
+  check_weights();                                 // before anything that was computed from them is believed
+  if (!failed_) scheduler_.commit(*step, status);  // append, emit, publish, free
+  return true;
+}
+
+void EngineThread::check_weights() {
+  if (!failed_ && parts_.weights_intact()) return;
+  failed_ = true;
+  mailbox_.close(file_changed(ErrorKind::unavailable));
+  const Error error = file_changed(ErrorKind::io);
+  scheduler_.end_all(FinishReason::error, &error);
+}
+
+}  // namespace martlet

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "backend/backend.h"
+#include "engine/mailbox.h"
+#include "engine/scheduler.h"
+#include "martlet/engine.h"
+#include "model/model.h"
+
+namespace martlet {
+
+// The engine: one thread that owns the backend and the model and calls them alone, and a mailbox in front of it.
+class EngineThread final : public Engine {
+ public:
+  struct Parts {
+    Plan plan;
+    SchedulerOptions scheduler;
+    int32_t max_queue = 0;
+    int32_t vocabulary = 0;
+    std::unique_ptr<Backend> backend;
+    // Opens the model; called on the engine's thread, as everything is that touches the backend.
+    std::function<Result<std::unique_ptr<Model>>(Backend&)> open_model;
+    // False once the bytes that the weights are read from can no longer be trusted. Asked after every step and, when
+    // idle, a few times a second: must be cheap.
+    std::function<bool()> weights_intact;
+  };
+
+  static Result<std::unique_ptr<Engine>> start(Parts parts);
+  ~EngineThread() override;
+
+  Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink) override;
+  void cancel(RequestId id) override { mailbox_.cancel(id); }
+  void drain(double seconds) override;
+  EngineStats stats() const override;
+  const Plan& plan() const override { return parts_.plan; }
+  int32_t context() const override { return parts_.plan.context; }
+  int32_t vocabulary() const override { return parts_.vocabulary; }
+
+ private:
+  explicit EngineThread(Parts parts);
+  void run(std::promise<Status>& opened);
+  bool receive();  // false: stop
+  bool step();     // false: nothing to do
+  void check_weights();
+  void publish_stats();
+
+  Parts parts_;
+  Mailbox mailbox_;
+  Scheduler scheduler_;
+  std::unique_ptr<Model> model_;
+  bool failed_ = false;
+
+  mutable std::mutex mutex_;  // guards stats_
+  std::condition_variable changed_;
+  EngineStats stats_;
+  std::thread thread_;
+};
+
+// What submit checks before a request reaches the engine's thread.
+Status validate(const Request& request, int32_t context, int32_t vocabulary);
+
+}  // namespace martlet

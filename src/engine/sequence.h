@@ -1,0 +1,57 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/mailbox.h"
+#include "martlet/request.h"
+#include "sample/sampler.h"
+
+namespace martlet {
+
+// A request as the scheduler runs it. A preempted sequence keeps its tokens and its sampler and computes its pages
+// anew.
+struct Sequence {
+  Sequence(Submission&& submission, int32_t context, uint64_t fresh_seed)
+      : id(submission.id),
+        request(std::move(submission.request)),
+        sink(std::move(submission.sink)),
+        prompt_size(static_cast<int32_t>(request.prompt.size())),
+        output_limit(std::min(request.max_tokens, context - prompt_size)),
+        tokens(std::move(request.prompt)),
+        next_score(request.prompt_logprobs ? 1 : prompt_size),
+        sampler(request.sampling, fresh_seed),
+        submitted(submission.submitted) {
+    sampler.add_prompt(tokens);
+    usage.prompt_tokens = prompt_size;
+  }
+
+  int32_t size() const { return static_cast<int32_t>(tokens.size()); }
+  // Rows to compute until the next token can be drawn, or until the prompt is scored where none is.
+  int32_t remaining() const { return size() - (output_limit == 0 ? 1 : 0) - computed; }
+  bool scoring() const { return next_score < prompt_size; }
+
+  const RequestId id;
+  Request request;  // its prompt moved to `tokens`
+  std::shared_ptr<RequestSink> sink;
+  const int32_t prompt_size;
+  const int32_t output_limit;  // tokens to draw at most
+
+  std::vector<Token> tokens;  // prompt, then output
+  int32_t computed = 0;       // leading tokens whose keys and values lie in `pages`
+  std::vector<Page> pages;
+  int32_t published = 0;  // leading pages that the prefix tree knows
+  int32_t next_score;     // position of the next prompt token to report; prompt_size: none
+  int64_t scope = 0;      // of the prefix tree: model, adapter and tenant, all one for now
+  Sampler sampler;
+
+  Usage usage;
+  Clock::time_point submitted, admitted, first_token;
+  bool was_admitted = false;
+  bool finished = false;
+};
+
+}  // namespace martlet

@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/engine_thread.h"
+#include "sample/parameters.h"
+
+namespace martlet {
+namespace {
+
+constexpr int32_t kMaxTopLogprobs = 20;
+
+Error bad(const char* code, std::string text, const char* field) {
+  return {ErrorKind::request, code, std::move(text), field};
+}
+
+bool all_known(std::span<const Token> tokens, int32_t vocabulary) {
+  return std::all_of(tokens.begin(), tokens.end(), [&](Token token) { return token >= 0 && token < vocabulary; });
+}
+
+}  // namespace
+
+Status validate(const Request& request, int32_t context, int32_t vocabulary) {
+  if (request.prompt.empty()) return bad("empty_prompt", "the prompt has no tokens", "prompt");
+  if (request.prompt.size() > static_cast<size_t>(context))
+    return bad("context_length_exceeded",
+               fmt::format("the prompt has {} tokens and the context holds {}", request.prompt.size(), context),
+               "prompt");
+  if (!all_known(request.prompt, vocabulary))
+    return bad("invalid_token_id", "a token id lies outside the vocabulary", "prompt");
+  if (!all_known(request.stop_tokens, vocabulary))
+    return bad("invalid_token_id", "a token id lies outside the vocabulary", "stop_tokens");
+  if (request.max_tokens < (request.prompt_logprobs ? 0 : 1))
+    return bad("invalid_value", "must be at least 1, or 0 where the prompt is scored", "max_tokens");
+  if (request.top_logprobs < -1 || request.top_logprobs > kMaxTopLogprobs)
+    return bad("invalid_value", "must be between 0 and 20", "top_logprobs");
+  return validate(request.sampling, vocabulary);
+}
+
+}  // namespace martlet
