@@ -1,0 +1,171 @@
+#pragma once
+
+// A backend without arithmetic: a "key" is a hash of token and position, written into its page, and what a row chooses
+// is a hash over all keys that its page table leads to. A page that was mixed up, freed too early or never written
+// shows at once as a wrong token, and expected_token() says what is right from the tokens alone.
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/model.h"
+
+namespace martlet {
+
+inline constexpr int32_t kFakeVocabulary = 1000;
+
+inline uint64_t fake_mix(uint64_t state, uint64_t value) {
+  state = (state ^ value) * 0x9E3779B97F4A7C15u;
+  return state ^ (state >> 29);
+}
+inline uint64_t fake_key(Token token, int32_t position) {
+  return fake_mix(static_cast<uint64_t>(token) + 1, static_cast<uint64_t>(position) + 7);
+}
+inline Token expected_token(std::span<const Token> tokens) {
+  uint64_t state = 1;
+  for (size_t i = 0; i < tokens.size(); ++i) state = fake_mix(state, fake_key(tokens[i], static_cast<int32_t>(i)));
+  return static_cast<Token>(state % kFakeVocabulary);
+}
+inline std::vector<Token> expected_output(std::vector<Token> tokens, int32_t count) {
+  const size_t prompt = tokens.size();
+  for (int32_t i = 0; i < count; ++i) tokens.push_back(expected_token(tokens));
+  return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()};
+}
+
+// What tests turn and read while the engine's thread runs.
+struct FakeControls {
+  std::atomic<bool> fail_next_step{false};
+  std::atomic<Token> poison{-1};  // a row of this token writes a key that makes every reader's logits NaN
+  std::atomic<int> step_milliseconds{0};
+  std::atomic<bool> weights_intact{true};
+  std::atomic<int32_t> largest_step{0}, largest_outputs{0};
+  std::mutex mutex;
+  std::set<Token> seen;  // tokens of all rows that ran
+
+  bool saw(Token token) {
+    const std::lock_guard lock(mutex);
+    return seen.contains(token);
+  }
+};
+
+class FakeModel final : public Model {
+ public:
+  Outputs forward(Backend&) const override { return {}; }
+};
+
+class FakeBackend final : public Backend {
+ public:
+  FakeBackend(int32_t page_tokens, int32_t pages, std::shared_ptr<FakeControls> controls)
+      : page_tokens_(page_tokens),
+        keys_(static_cast<size_t>(page_tokens) * static_cast<size_t>(pages)),
+        controls_(controls) {}
+
+  std::string_view name() const override { return "fake"; }
+  std::string device() const override { return "none"; }
+  int32_t page_tokens() const override { return page_tokens_; }
+  int32_t max_rows() const override { return 1 << 16; }
+  int64_t cache_value_bytes() const override { return 2; }
+  int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override {
+    return 4 * (rows * widest + vocabulary);
+  }
+  Result<ModelId> open(std::span<const CacheGroup>) override { return ModelId{}; }
+  void close(ModelId) override {}
+  Result<Weight> upload(ModelId, std::span<const TensorView> stacked, const UploadOptions& options) override {
+    for (const TensorView& view : stacked)
+      if (!info(view.format).computes) return Error{ErrorKind::model, "unsupported_format", "does not compute", ""};
+    if (!options.bias.empty()) ++biases_;
+    return Weight{weights_++};
+  }
+
+  Ticket submit(ModelId, const Batch& batch, std::span<const Choice> choices, FunctionRef<Outputs()> forward) override {
+    owner_ = owner_ == std::thread::id() ? std::this_thread::get_id() : owner_;
+    one_thread_ &= owner_ == std::this_thread::get_id();
+    forward();
+    if (const int ms = controls_->step_milliseconds) std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    controls_->largest_step = std::max(controls_->largest_step.load(), batch.rows());
+    controls_->largest_outputs = std::max(controls_->largest_outputs.load(), static_cast<int32_t>(choices.size()));
+    chosen_.clear();
+    top_.clear();
+    for (int32_t s = 0; s < batch.sequences(); ++s) run(batch, s, choices);
+    return Ticket{++tickets_};
+  }
+  Status wait(Ticket, std::span<Chosen> chosen, std::span<TokenLogprob> top) override {
+    if (!one_thread_) return Error{ErrorKind::internal, "wrong_thread", "called from two threads", ""};
+    if (controls_->fail_next_step.exchange(false)) return Error{ErrorKind::internal, "device_error", "injected", ""};
+    std::copy(chosen_.begin(), chosen_.end(), chosen.begin());
+    std::copy(top_.begin(), top_.end(), top.begin());
+    return {};
+  }
+
+  void read(const Tensor&, std::span<float>) override {}
+  Outputs& outputs(Ticket) override { return outputs_; }
+  int64_t page_bytes(ModelId, int32_t) const override { return 8 * page_tokens_; }
+  void read_page(ModelId, int32_t, Page, std::span<std::byte>) override {}
+  void write_page(ModelId, int32_t, Page, std::span<const std::byte>) override {}
+  Tensor embed(Weight) override { return {}; }
+  Tensor norm(const Tensor&, const Norm&) override { return {}; }
+  Tensor linear(const Tensor&, Weight, const Tensor*) override { return {}; }
+  Tensor attend(const Tensor&, const Attention& attention) override {
+    attentions_.push_back(attention);
+    return {};
+  }
+  Tensor activate(const Tensor&, Activation) override { return {}; }
+  Tensor gather_outputs(const Tensor&) override { return {}; }
+
+  int32_t weights_ = 0, biases_ = 0;
+  std::vector<Attention> attentions_;  // of every attend() so far
+
+ private:
+  static constexpr uint64_t kPoison = ~uint64_t{0};
+
+  uint64_t& key(const PageTable& table, int32_t sequence, int32_t position) {
+    const auto first = static_cast<size_t>(table.starts[static_cast<size_t>(sequence)]);
+    const Page page = table.pages[first + static_cast<size_t>(position / page_tokens_)];
+    return keys_[static_cast<size_t>(page) * static_cast<size_t>(page_tokens_) +
+                 static_cast<size_t>(position % page_tokens_)];
+  }
+
+  void run(const Batch& batch, int32_t s, std::span<const Choice> choices) {
+    const PageTable& table = batch.groups[0];
+    for (int32_t row = batch.starts[static_cast<size_t>(s)]; row < batch.starts[static_cast<size_t>(s) + 1]; ++row) {
+      const Token token = batch.tokens[static_cast<size_t>(row)];
+      const int32_t position = batch.positions[static_cast<size_t>(row)];
+      {
+        const std::lock_guard lock(controls_->mutex);
+        controls_->seen.insert(token);
+      }
+      key(table, s, position) = token == controls_->poison ? kPoison : fake_key(token, position);
+      if (chosen_.size() < batch.outputs.size() && batch.outputs[chosen_.size()] == row)
+        choose(choices[chosen_.size()], table, s, position);
+    }
+  }
+
+  void choose(const Choice& choice, const PageTable& table, int32_t s, int32_t position) {
+    uint64_t state = 1;
+    bool poisoned = false;
+    for (int32_t p = 0; p <= position; ++p) {
+      poisoned |= key(table, s, p) == kPoison;
+      state = fake_mix(state, key(table, s, p));
+    }
+    const auto best = static_cast<Token>(state % kFakeVocabulary);
+    chosen_.push_back({choice.score >= 0 ? choice.score : best, choice.score == best ? 0.0f : -1.0f, poisoned});
+    for (int32_t i = 0; i < choice.top; ++i)
+      top_.push_back({(best + i) % kFakeVocabulary, -0.1f * static_cast<float>(i)});
+  }
+
+  const int32_t page_tokens_;
+  std::vector<uint64_t> keys_;
+  std::shared_ptr<FakeControls> controls_;
+  std::vector<Chosen> chosen_;
+  std::vector<TokenLogprob> top_;
+  Outputs outputs_;
+  int64_t tickets_ = 0;
+  std::thread::id owner_;
+  bool one_thread_ = true;
+};
+
+}  // namespace martlet
