@@ -7,6 +7,7 @@
 #include "text/merges.h"
 #include "text/piece_cache.h"
 #include "text/pre_tokenizer.h"
+#include "text/sentence_text.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace martlet {
@@ -23,7 +24,7 @@ class BpeTokenizer final : public VocabularyTokenizer {
         characters_(row.flags & kCharacters) {
     if (characters_) {
       byte_tokens_ = vocabulary_.byte_tokens();
-      for (uint8_t c = 0; c < 128; ++c) ascii_tokens_.push_back(find_normal(c == ' ' ? "\u2581" : std::string(1, static_cast<char>(c))));
+      for (uint8_t c = 0; c < 128; ++c) ascii_tokens_.push_back(find_normal(c == ' ' ? std::string(kSpaceMark) : std::string(1, static_cast<char>(c))));
     } else {
       for (int byte = 0; byte < 256; ++byte) byte_tokens_.push_back(find_normal(ByteAlphabet::instance().letter(byte)));
     }
@@ -50,11 +51,6 @@ class BpeTokenizer final : public VocabularyTokenizer {
     std::vector<Token> symbols;
     std::string letters;
   };
-
-  Token find_normal(std::string_view piece) const {
-    const Token token = vocabulary_.find(piece);
-    return token >= 0 && vocabulary_.kind(token) == TokenKind::normal ? token : -1;
-  }
 
   void encode_piece(std::string_view piece, State& state, std::vector<Token>& out) const {
     if (state.cache.repeat(piece, out)) return;

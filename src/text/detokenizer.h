@@ -25,7 +25,8 @@ class Detokenizer {
 };
 
 // Cuts a stream of text at the first of several stop strings. Text that may be the start of a stop string is held back
-// until it is decided. Linear in the text whatever the stop strings. Not thread-safe.
+// until it is decided. The stop string that is complete first cuts; of those complete at the same byte, the longest. An
+// empty stop string never matches. Linear in the text whatever the stop strings. Not thread-safe.
 class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> stops);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/bpe_tokenizer.h"
+#include "text/spm_tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace martlet {
@@ -15,6 +16,7 @@ struct Maker {
 constexpr Maker kMakers[] = {
     {"gpt2", make_bpe_tokenizer},
     {"gemma4", make_bpe_tokenizer},
+    {"llama", make_spm_tokenizer},
 };
 
 }  // namespace

@@ -5,8 +5,6 @@
 namespace martlet {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\u2581";
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -15,16 +13,6 @@ int hex_digit(char c) {
 }
 
 }  // namespace
-
-void append_with_spaces(std::string_view piece, std::string& out) {
-  for (size_t at = 0;;) {
-    const size_t mark = piece.find(kSpaceMark, at);
-    out.append(piece.substr(at, mark - at));
-    if (mark == std::string_view::npos) return;
-    out += ' ';
-    at = mark + kSpaceMark.size();
-  }
-}
 
 int byte_of_piece(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;

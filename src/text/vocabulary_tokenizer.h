@@ -18,6 +18,12 @@ class VocabularyTokenizer : public Tokenizer {
   Token find(std::string_view piece) const override { return vocabulary_.find(piece); }
 
  protected:
+  // The normal token of this piece, -1 when there is none: text itself never becomes a token of another kind.
+  Token find_normal(std::string_view piece) const {
+    const Token token = vocabulary_.find(piece);
+    return token >= 0 && vocabulary_.kind(token) == TokenKind::normal ? token : -1;
+  }
+
   // Appends the bytes of a normal token, given as its piece. All other kinds but bytes are spelled as they are.
   using Spell = void (*)(std::string_view piece, std::string& out);
   VocabularyTokenizer(VocabularySource source, Spell spell);
@@ -31,8 +37,6 @@ class VocabularyTokenizer : public Tokenizer {
   std::vector<uint32_t> ends_;  // of each token in spelled_
 };
 
-// Replaces every U+2581 by a space: how SentencePiece vocabularies write one.
-void append_with_spaces(std::string_view piece, std::string& out);
 // The value of a piece "<0xNN>", or -1.
 int byte_of_piece(std::string_view piece);
 
