@@ -1,0 +1,62 @@
+"""The server under test: started once a module on a small random model, and on the default model where it is there."""
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from server import Server  # noqa: E402
+
+CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+
+@pytest.fixture(scope="session")
+def program():
+    path = Path(os.environ.get("MARTLET", ROOT / "build/release/martlet"))
+    if not path.is_file():
+        pytest.exit(f"the program is not built: {path}", 2)
+    return path
+
+
+@pytest.fixture(scope="session")
+def nano(tmp_path_factory):
+    """Two layers of random weights and 300 byte-level tokens: loads in no time, and its text is noise."""
+    import make_model
+    path = tmp_path_factory.mktemp("models") / "nano.gguf"
+    finish = make_model.finish
+
+    def finish_with_template(writer):
+        writer.add_chat_template(CHATML)
+        finish(writer)
+
+    make_model.finish = finish_with_template
+    try:
+        make_model.make_random("nano", "q8_0", str(path))
+    finally:
+        make_model.finish = finish
+    return path
+
+
+@pytest.fixture(scope="session")
+def default_model():
+    path = os.environ.get("MARTLET_TEST_MODEL")
+    if not path or not Path(path).is_file():
+        pytest.skip("MARTLET_TEST_MODEL names no file")
+    return Path(path)
+
+
+@pytest.fixture(scope="module")
+def server(program, nano):
+    with Server(program, nano, "--context", "2048") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def real_server(program, default_model):
+    with Server(program, default_model, "--context", "2048") as running:
+        yield running

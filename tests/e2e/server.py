@@ -1,0 +1,163 @@
+"""Starts `martlet serve`, talks to it with raw sockets, and knows what it looked like before."""
+import http.client
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+
+class Server:
+    def __init__(self, program, model, *flags, key=None, env=None, wait=True):
+        self.model, self.key = Path(model), key
+        self.log_file = tempfile.NamedTemporaryFile(prefix="martlet-", suffix=".log")
+        command = [str(program), "serve", str(model), "--port", "0", *flags]
+        full = {k: v for k, v in os.environ.items() if not k.startswith("MARTLET_")} | (env or {})
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log_file, env=full)
+        self.pid = self.process.pid
+        self.port = self._listening_port()
+        if wait:
+            self.wait_ready()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    # Life
+
+    def _listening_port(self):
+        deadline = time.time() + 30
+        while time.time() < deadline and self.process.poll() is None:
+            found = re.search(r"listening on http://\S+?:(\d+)", self.log())
+            if found:
+                return int(found[1])
+            time.sleep(0.01)
+        raise RuntimeError(f"the server does not listen:\n{self.log()}")
+
+    def wait_ready(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], 60)
+        line = self.process.stdout.readline().decode() if ready else ""
+        if not line.startswith("ready: "):
+            raise RuntimeError(f"the server is not ready: {line}\n{self.log()}")
+
+    def log(self):
+        return Path(self.log_file.name).read_text()
+
+    def terminate(self, timeout=40):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    # Requests
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def headers(self):
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def request(self, method, path, body=None, headers=None, timeout=60):
+        """(status, fields, parsed body) of one request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            fields = self.headers() | (headers or {})
+            if body is not None and not isinstance(body, (bytes, str)):
+                body = json.dumps(body)
+            if body is not None:
+                fields.setdefault("Content-Type", "application/json")
+            connection.request(method, path, body.encode() if isinstance(body, str) else body, fields)
+            answer = connection.getresponse()
+            data = answer.read()
+            is_json = answer.headers.get("content-type", "").startswith("application/json")
+            return answer.status, dict(answer.headers), json.loads(data) if is_json else data.decode()
+        finally:
+            connection.close()
+
+    def post(self, path, body, **more):
+        return self.request("POST", path, body, **more)
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def connect(self, timeout=15, receive_buffer=None):
+        sock = socket.socket()
+        if receive_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.settimeout(timeout)
+        sock.connect(("127.0.0.1", self.port))
+        return sock
+
+    def raw(self, data, timeout=15):
+        """(status, everything received until the server closed) of raw bytes."""
+        with self.connect(timeout) as sock:
+            try:
+                sock.sendall(data)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            return status_of(received := receive_all(sock)), received
+
+    def post_bytes(self, path, body, fields=""):
+        body = json.dumps(body).encode() if isinstance(body, dict) else body
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        if self.key:
+            head += f"Authorization: Bearer {self.key}\r\n"
+        return (head + fields + f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+    # State
+
+    def metric(self, name):
+        found = re.search(rf"^{name} (\S+)$", self.get("/metrics")[2], re.M)
+        return float(found[1])
+
+    def idle(self, timeout=10):
+        """Waits until nothing runs and every connection but the asking one is closed."""
+        return eventually(lambda: self.metric("martlet_requests_running") == 0 and
+                          self.metric("martlet_requests_queued") == 0 and
+                          self.metric("martlet_http_connections") <= 1, timeout)
+
+    def canary(self):
+        """Token ids of a greedy answer to a prompt that never changes."""
+        body = {"prompt": [72, 101, 108, 108, 111], "max_tokens": 16, "temperature": 0, "logprobs": 0, "ignore_eos": True}
+        return self.post("/v1/completions", body)[2]["choices"][0]["logprobs"]["token_ids"]
+
+    def snapshot(self):
+        base = Path(f"/proc/{self.pid}")
+        status = (base / "status").read_text()
+        return {"fds": len(os.listdir(base / "fd")), "threads": int(re.search(r"Threads:\s+(\d+)", status)[1]),
+                "rss": int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10}
+
+
+def status_of(received):
+    return int(received[9:12]) if received.startswith(b"HTTP/1.1 ") else 0
+
+
+def receive_all(sock):
+    data = b""
+    try:
+        while piece := sock.recv(65536):
+            data += piece
+    except (ConnectionResetError, socket.timeout):
+        pass
+    return data
+
+
+def eventually(condition, timeout=10):
+    deadline = time.time() + timeout
+    while time.time() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
