@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "cli/command.h"
+#include "cli/environment.h"
 
 namespace martlet::cli {
 namespace {
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   for (const Row& row : rows()) {
     CLI::App* command = app.add_subcommand(row.name, row.summary);
     Action defined = row.define(*command);
+    mirror_environment(*command);
     command->callback([&action, defined] { action = defined; });
   }
   try {

@@ -31,13 +31,13 @@ std::optional<uint64_t> number(const std::string& text) {
 }
 
 // The first of the sources that says something.
-std::string digest_of(const HttpResponse& head, const ManifestFile& file) {
+std::string digest_of(const FetchResponse& head, const ManifestFile& file) {
   const std::string linked = plain_etag(head.header("x-linked-etag"));
   if (!linked.empty()) return linked;
   return file.sha256.empty() ? plain_etag(head.header("etag")) : file.sha256;
 }
 
-uint64_t size_of(const HttpResponse& head, const ManifestFile& file) {
+uint64_t size_of(const FetchResponse& head, const ManifestFile& file) {
   const bool answered = head.status < 300;  // a redirect's Content-Length is that of its own page
   const std::optional<uint64_t> linked = number(head.header("x-linked-size"));
   return linked ? *linked : answered ? head.length().value_or(file.bytes) : file.bytes;
@@ -46,9 +46,9 @@ uint64_t size_of(const HttpResponse& head, const ManifestFile& file) {
 }  // namespace
 
 Result<RemoteFile> look_up(HttpClient& client, const std::string& url, const ManifestFile& file) {
-  MARTLET_ASSIGN(const HttpResponse head,
+  MARTLET_ASSIGN(const FetchResponse head,
                  client.fetch(
-                     {.url = url, .head = true, .follow_away = false}, [](const HttpResponse&) { return Status(); },
+                     {.url = url, .head = true, .follow_away = false}, [](const FetchResponse&) { return Status(); },
                      [](std::span<const std::byte>) { return Status(); }));
   RemoteFile remote{.url = url, .bytes = size_of(head, file), .sha256 = digest_of(head, file)};
   if (!is_hex(remote.sha256, 64))
@@ -70,8 +70,7 @@ Status HttpSource::read(uint64_t begin, uint64_t end, FunctionRef<Status(std::sp
     const std::lock_guard lock(state_->mutex);
     url = state_->redirected;
   }
-  if (url.empty()) return read_from(state_->file.url, begin, end, sink);
-  Status status = read_from(url, begin, end, sink);
+  Status status = read_from(url.empty() ? state_->file.url : url, begin, end, sink);
   // A signed URL has run out: the hub makes a new one.
   if (status || (status.error().code != "unauthorized" && status.error().code != "not_found")) return status;
   return read_from(state_->file.url, begin, end, sink);
@@ -80,11 +79,11 @@ Status HttpSource::read(uint64_t begin, uint64_t end, FunctionRef<Status(std::sp
 Status HttpSource::read_from(const std::string& url, uint64_t begin, uint64_t end,
                              FunctionRef<Status(std::span<const std::byte>)> sink) {
   const bool whole = begin == 0 && end == state_->file.bytes;
-  HttpRequest request{.url = url};
+  FetchRequest request{.url = url};
   if (!whole) request.range = std::to_string(begin) + "-" + std::to_string(end - 1);
   uint64_t left = end - begin;
   MARTLET_TRY(client_.fetch(
-      request, [&](const HttpResponse& head) { return check_head(head, begin, end); },
+      request, [&](const FetchResponse& head) { return check_head(head, begin, end); },
       [&](std::span<const std::byte> bytes) -> Status {
         if (bytes.size() > left) return changed(state_->file.url);
         left -= bytes.size();
@@ -95,7 +94,7 @@ Status HttpSource::read_from(const std::string& url, uint64_t begin, uint64_t en
   return {};
 }
 
-Status HttpSource::check_head(const HttpResponse& head, uint64_t begin, uint64_t end) {
+Status HttpSource::check_head(const FetchResponse& head, uint64_t begin, uint64_t end) {
   const bool whole = begin == 0 && end == state_->file.bytes;
   const std::lock_guard lock(state_->mutex);
   if (head.status == 200) {

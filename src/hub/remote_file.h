@@ -39,7 +39,7 @@ class HttpSource final : public Source {
  private:
   Status read_from(const std::string& url, uint64_t begin, uint64_t end,
                    FunctionRef<Status(std::span<const std::byte>)> sink);
-  Status check_head(const HttpResponse& head, uint64_t begin, uint64_t end);
+  Status check_head(const FetchResponse& head, uint64_t begin, uint64_t end);
 
   HttpClient client_;
   std::shared_ptr<SourceState> state_;

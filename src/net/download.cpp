@@ -62,7 +62,7 @@ struct HttpClient::Transfer {
   Endpoint& endpoint;
   bool at_endpoint, check_address;
   CURL* curl;
-  HttpResponse response;
+  FetchResponse response;
   OnHead on_head;
   OnBody on_body;
   Status status;  // the first error of ours
@@ -143,12 +143,12 @@ curl_socket_t HttpClient::Transfer::open_socket(void* self, curlsocktype, curl_s
   return descriptor < 0 ? CURL_SOCKET_BAD : descriptor;
 }
 
-std::string HttpResponse::header(const std::string& name) const {
+std::string FetchResponse::header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
 }
 
-std::optional<uint64_t> HttpResponse::length() const {
+std::optional<uint64_t> FetchResponse::length() const {
   const std::string text = header("content-length");
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -194,11 +194,11 @@ Status HttpClient::check_allowed(const std::string& url) const {
   return {};
 }
 
-Result<HttpResponse> HttpClient::fetch(const HttpRequest& request, OnHead on_head, OnBody on_body) {
-  HttpRequest hop = request;
+Result<FetchResponse> HttpClient::fetch(const FetchRequest& request, OnHead on_head, OnBody on_body) {
+  FetchRequest hop = request;
   for (int hops = 0; hops <= kMaxRedirects; ++hops) {
     MARTLET_TRY(check_allowed(hop.url));
-    MARTLET_ASSIGN(HttpResponse response, fetch_once(hop, on_head, on_body));
+    MARTLET_ASSIGN(FetchResponse response, fetch_once(hop, on_head, on_body));
     if (!is_redirect(response.status)) return response;
     hop.url = join_url(hop.url, response.header("location"));
     if (!request.follow_away && origin_of(hop.url) != endpoint_->origin) return response;
@@ -206,7 +206,7 @@ Result<HttpResponse> HttpClient::fetch(const HttpRequest& request, OnHead on_hea
   return network("redirect_refused", "the server redirects too often", shown(request.url));
 }
 
-Result<HttpResponse> HttpClient::fetch_once(const HttpRequest& request, OnHead on_head, OnBody on_body) {
+Result<FetchResponse> HttpClient::fetch_once(const FetchRequest& request, OnHead on_head, OnBody on_body) {
   if (!curl_) return network("network_error", "the network library could not start", "");
   auto* curl = static_cast<CURL*>(curl_);
   curl_easy_reset(curl);  // keeps the connection
@@ -249,7 +249,7 @@ Result<HttpResponse> HttpClient::fetch_once(const HttpRequest& request, OnHead o
 Result<std::string> HttpClient::fetch_text(const std::string& url, size_t limit) {
   std::string text;
   MARTLET_TRY(fetch(
-      {.url = url}, [](const HttpResponse&) { return Status(); },
+      {.url = url}, [](const FetchResponse&) { return Status(); },
       [&](std::span<const std::byte> bytes) -> Status {
         if (bytes.size() > limit - text.size())
           return network("bad_response", "the server's answer is too long", shown(url));

@@ -28,14 +28,14 @@ struct Endpoint {
   std::atomic<int> reach{-1};  // AddressClass of the address that answered for it; -1: not connected yet
 };
 
-struct HttpRequest {
+struct FetchRequest {
   std::string url;
   bool head = false;
   bool follow_away = true;  // false: a redirect to another origin is returned, not followed
   std::string range;        // "0-99"; empty: all
 };
 
-struct HttpResponse {
+struct FetchResponse {
   int status = 0;
   std::string url;                             // that answered, after redirects
   std::map<std::string, std::string> headers;  // names in lower case
@@ -53,20 +53,20 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  using OnHead = FunctionRef<Status(const HttpResponse&)>;
+  using OnHead = FunctionRef<Status(const FetchResponse&)>;
   using OnBody = FunctionRef<Status(std::span<const std::byte>)>;
 
   // `on_head` sees the response before its body, which then arrives in pieces; an error from either ends the transfer
   // and is returned. Errors are ErrorKind::network: "network_error", "short_body" (fewer bytes than announced) and
   // "server_error" (429 or 5xx) may pass when tried again: is_transient();
   // "redirect_refused", "unauthorized" (401, 403), "not_found" (404, 410), "http_status" and "bad_response" will not.
-  Result<HttpResponse> fetch(const HttpRequest& request, OnHead on_head, OnBody on_body);
+  Result<FetchResponse> fetch(const FetchRequest& request, OnHead on_head, OnBody on_body);
   // The whole body, at most `limit` bytes ("bad_response" beyond).
   Result<std::string> fetch_text(const std::string& url, size_t limit);
 
  private:
   struct Transfer;
-  Result<HttpResponse> fetch_once(const HttpRequest& request, OnHead on_head, OnBody on_body);
+  Result<FetchResponse> fetch_once(const FetchRequest& request, OnHead on_head, OnBody on_body);
   Status check_allowed(const std::string& url) const;
 
   std::shared_ptr<Endpoint> endpoint_;
