@@ -7,12 +7,6 @@
 namespace martlet {
 namespace {
 
-int64_t weight_bytes(const ModelFile& file) {
-  int64_t bytes = 0;
-  for (const auto& mapped : file.files()) bytes += static_cast<int64_t>(mapped->bytes().size());
-  return bytes;
-}
-
 Error bad_option(const char* text, const char* flag) {
   return {ErrorKind::usage, "invalid_value", text, flag};
 }
@@ -35,7 +29,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
   const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk};
   EngineThread::Parts parts;
-  MARTLET_ASSIGN(parts.plan, make_plan(h, weight_bytes(*file), bytes_read_per_token(*file), *backend,
+  MARTLET_ASSIGN(parts.plan, make_plan(h, mapped_bytes(*file), bytes_read_per_token(*file), *backend,
                                        memory_ceiling(options.memory_ceiling), plan_options));
   const int32_t pages = pool_pages(parts.plan, *backend);
   parts.scheduler = {.page_tokens = backend->page_tokens(),

@@ -5,10 +5,6 @@
 namespace martlet {
 namespace {
 
-// Rows whose logits are wanted beside those of decoding: scoring a long prompt must not need a vocabulary's worth of
-// logits for every row of a chunk.
-constexpr int32_t kScoredRows = 32;
-
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -116,15 +112,12 @@ void Scheduler::fill() {
   for (Owned& sequence : running_)
     if (sequence->remaining() == 1) step_.add(*sequence, 1);
   int32_t budget = std::min(options_.prefill_chunk, options_.max_rows - step_.rows());
-  int32_t scored = kScoredRows;
   for (Owned& sequence : running_) {
     if (sequence->remaining() <= 1) continue;
-    int32_t rows = std::min(sequence->remaining(), budget);
-    if (sequence->scoring()) rows = std::min(rows, scored);
-    if (rows <= 0) continue;
+    const int32_t rows = std::min(sequence->remaining(), budget);
+    if (rows <= 0) break;
     step_.add(*sequence, rows);
     budget -= rows;
-    if (sequence->scoring()) scored -= rows;
   }
   step_.seal();
 }

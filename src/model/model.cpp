@@ -23,6 +23,12 @@ Result<std::unique_ptr<Model>> Model::create(std::shared_ptr<const ModelFile> fi
   return model;
 }
 
+int64_t mapped_bytes(const ModelFile& file) {
+  int64_t bytes = 0;
+  for (const auto& mapped : file.files()) bytes += static_cast<int64_t>(mapped->bytes().size());
+  return bytes;
+}
+
 int64_t bytes_read_per_token(const ModelFile& file) {
   const bool tied = file.tensor("output.weight") == nullptr;
   int64_t bytes = 0;

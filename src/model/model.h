@@ -38,6 +38,9 @@ class Model {
   ModelId id_{};
 };
 
+// Bytes of the file or files that hold the model.
+int64_t mapped_bytes(const ModelFile& file);
+
 // Bytes of the weights that decoding one token reads: every matrix and vector but the embedding table, which counts
 // only where it is the output head too.
 int64_t bytes_read_per_token(const ModelFile& file);

@@ -10,10 +10,6 @@
 
 #include <sys/mman.h>
 
-#ifdef __linux__
-#include <sched.h>
-#endif
-
 namespace martlet {
 namespace {
 
@@ -59,14 +55,6 @@ class Buffer {
 };
 
 }  // namespace
-
-int32_t usable_processors() {
-#ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(CPU_COUNT(&set), 1);
-#endif
-  return std::max(static_cast<int32_t>(std::thread::hardware_concurrency()), 1);
-}
 
 double measure_read_bandwidth(int32_t threads) {
   Buffer buffer;

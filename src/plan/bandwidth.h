@@ -9,7 +9,4 @@ namespace martlet {
 // end.
 double measure_read_bandwidth(int32_t threads);
 
-// Processors that the process may run on.
-int32_t usable_processors();
-
 }  // namespace martlet

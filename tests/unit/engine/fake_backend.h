@@ -42,7 +42,7 @@ struct FakeControls {
   std::atomic<Token> poison{-1};  // a row of this token writes a key that makes every reader's logits NaN
   std::atomic<int> step_milliseconds{0};
   std::atomic<bool> weights_intact{true};
-  std::atomic<int32_t> largest_step{0}, largest_outputs{0};
+  std::atomic<int32_t> largest_step{0};
   std::mutex mutex;
   std::set<Token> seen;  // tokens of all rows that ran
 
@@ -87,7 +87,6 @@ class FakeBackend final : public Backend {
     forward();
     if (const int ms = controls_->step_milliseconds) std::this_thread::sleep_for(std::chrono::milliseconds(ms));
     controls_->largest_step = std::max(controls_->largest_step.load(), batch.rows());
-    controls_->largest_outputs = std::max(controls_->largest_outputs.load(), static_cast<int32_t>(choices.size()));
     chosen_.clear();
     top_.clear();
     for (int32_t s = 0; s < batch.sequences(); ++s) run(batch, s, choices);

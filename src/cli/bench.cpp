@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "backend/cpu/cores.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/isa/level.h"
+#include "cli/bench_runner.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/resident.h"
+#include "hub/resolve.h"
+#include "plan/bandwidth.h"
+#include "plan/ceiling.h"
+
+namespace martlet::cli {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::vector<int32_t> prompts{512}, batches{1, 8, 32}, depths{0};
+  int32_t generated = 32, repeats = 3, threads = 0;
+  bool json = false;
+};
+
+struct PrefillRow {
+  int32_t tokens;
+  Speed speed;
+};
+struct DecodeRow {
+  int32_t batch, context;
+  Speed speed;
+};
+struct Report {
+  std::string model, backend, isa;
+  int32_t threads = 0;
+  double load_ms = 0, rss_mib = 0, bandwidth_gb_s = 0;
+  int64_t bytes_per_token = 0;
+  std::vector<PrefillRow> prefill;
+  std::vector<DecodeRow> decode;
+};
+
+struct Bench {
+  const Flags& flags;
+  std::shared_ptr<const ModelFile> file;
+  Hyperparameters h;
+  std::unique_ptr<Backend> backend;
+  int64_t ceiling = 0;
+
+  // Whether the caches of that many sequences fit beside the weights; what does not is left out of the report, aloud.
+  bool fits(int32_t sequences, int64_t tokens) const {
+    const int64_t pages = sequences * ((tokens + backend->page_tokens() - 1) / backend->page_tokens());
+    const double cache = static_cast<double>(cache_groups(h, 0)[0].page_values(backend->page_tokens())) *
+                         static_cast<double>(backend->cache_value_bytes()) * static_cast<double>(pages);
+    const bool fit = static_cast<double>(mapped_bytes(*file)) + cache < static_cast<double>(ceiling);
+    if (!fit)
+      std::fprintf(stderr, "left out: batch %d with %lld tokens each does not fit in memory\n", sequences,
+                   static_cast<long long>(tokens));
+    return fit;
+  }
+
+  Status prefill(Report& report) const {
+    for (const int32_t tokens : flags.prompts) {
+      if (!fits(1, tokens)) continue;
+      MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, 1, tokens));
+      MARTLET_TRY(runner->prefill(tokens, 1));  // untimed: brings pages and caches in
+      MARTLET_ASSIGN(const Speed speed, runner->prefill(tokens, flags.repeats));
+      report.prefill.push_back({tokens, speed});
+    }
+    return {};
+  }
+
+  Status decode(Report& report) const {
+    for (const int32_t depth : flags.depths) {
+      for (const int32_t batch : flags.batches) {
+        const int32_t tokens = depth + flags.generated;
+        if (!fits(batch, tokens)) continue;
+        MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, batch, tokens));
+        MARTLET_TRY(runner->decode(batch, depth, 1, 1));
+        MARTLET_ASSIGN(const Speed speed, runner->decode(batch, depth, flags.generated, flags.repeats));
+        report.decode.push_back({batch, depth, speed});
+      }
+    }
+    return {};
+  }
+};
+
+double milliseconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Result<Report> measure(const Flags& flags) {
+  Report report;
+  report.threads = flags.threads > 0 ? flags.threads : cpu::usable_cores();
+  report.bandwidth_gb_s = measure_read_bandwidth(report.threads);
+  MARTLET_ASSIGN(const std::string path, resolve_model(flags.model));
+  MARTLET_ASSIGN(const cpu::Level* level, cpu::choose_level());
+  const auto begin = std::chrono::steady_clock::now();
+  Bench bench{.flags = flags};
+  MARTLET_ASSIGN(bench.file, ModelFile::open(path));
+  MARTLET_ASSIGN(bench.h, read_hyperparameters(*bench.file));
+  const int32_t rows = std::max(512, *std::max_element(flags.batches.begin(), flags.batches.end()));
+  MARTLET_ASSIGN(bench.backend, make_cpu_backend({.threads = report.threads, .level = level, .max_rows = rows}));
+  bench.ceiling = memory_ceiling(0).bytes;
+  MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512));
+  report.load_ms = milliseconds_since(begin);
+  report.model = path;
+  report.backend = bench.backend->name();
+  report.isa = level->name;
+  report.bytes_per_token = bytes_read_per_token(*bench.file);
+  MARTLET_TRY(bench.prefill(report));
+  MARTLET_TRY(bench.decode(report));
+  report.rss_mib = static_cast<double>(resident_bytes()) / (1 << 20);
+  return report;
+}
+
+void print_json(const Report& report) {
+  boost::json::array prefill, decode;
+  for (const PrefillRow& row : report.prefill)
+    prefill.push_back({{"tokens", row.tokens}, {"tokens_per_s", row.speed.tokens_per_s}});
+  for (const DecodeRow& row : report.decode)
+    decode.push_back({{"batch", row.batch},
+                      {"context", row.context},
+                      {"tokens_per_s", row.speed.tokens_per_s},
+                      {"stddev", row.speed.stddev}});
+  const boost::json::object object = {
+      {"model", report.model},     {"backend", report.backend}, {"isa", report.isa},
+      {"threads", report.threads}, {"load_ms", report.load_ms}, {"rss_mib", report.rss_mib},
+      {"prefill", prefill},        {"decode", decode},          {"bandwidth_gb_s", report.bandwidth_gb_s}};
+  std::printf("%s\n", boost::json::serialize(object).c_str());
+}
+
+void print_table(const Report& report) {
+  std::printf("%s\n%s, %s, %d thread%s; loaded in %.0f ms; %.0f MiB resident; memory reads at %.1f GB/s\n\n",
+              printable(report.model).c_str(), report.backend.c_str(), report.isa.c_str(), report.threads,
+              report.threads == 1 ? "" : "s", report.load_ms, report.rss_mib, report.bandwidth_gb_s);
+  std::printf("%-8s %6s %8s %12s %8s  %s\n", "", "batch", "tokens", "tokens/s", "+-", "of the bandwidth");
+  for (const PrefillRow& row : report.prefill)
+    std::printf("%-8s %6d %8d %12.1f %8.1f\n", "prefill", 1, row.tokens, row.speed.tokens_per_s, row.speed.stddev);
+  for (const DecodeRow& row : report.decode) {
+    // Every step reads the weights once, whatever the batch.
+    const double read = row.speed.tokens_per_s / row.batch * static_cast<double>(report.bytes_per_token);
+    std::printf("%-8s %6d %8d %12.1f %8.1f  %.0f %%\n", "decode", row.batch, row.context, row.speed.tokens_per_s,
+                row.speed.stddev, 100 * read / (report.bandwidth_gb_s * 1e9));
+  }
+}
+
+Status run(const Flags& flags) {
+  MARTLET_ASSIGN(const Report report, measure(flags));
+  flags.json ? print_json(report) : print_table(report);
+  return {};
+}
+
+}  // namespace
+
+Action define_bench(CLI::App& app) {
+  const auto flags = std::make_shared<Flags>();
+  const auto list = [&](const char* name, std::vector<int32_t>& values, int32_t least, const char* help) {
+    app.add_option(name, values, help)->delimiter(',')->check(CLI::Range(least, 1 << 20))->capture_default_str();
+  };
+  app.add_option("model", flags->model, "A model: file, alias or hub reference; absent: the default model");
+  list("-p,--prompt-tokens", flags->prompts, 1, "Prompt sizes, comma separated");
+  list("-b,--batch", flags->batches, 1, "Sequences that decode together");
+  list("-d,--depth", flags->depths, 0, "Tokens in the cache before decoding starts");
+  app.add_option("-n,--generate", flags->generated, "Tokens to generate for each sequence")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("-r,--repeats", flags->repeats, "Repeats of each measurement")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", flags->json, "Print one JSON object, for programs");
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace martlet::cli

@@ -1,0 +1,103 @@
+#include "cli/bench_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+namespace martlet::cli {
+
+Result<std::unique_ptr<BenchRunner>> BenchRunner::open(const std::shared_ptr<const ModelFile>& file, Backend& backend,
+                                                       int32_t sequences, int32_t tokens) {
+  MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
+  const int32_t pages_each = (tokens + backend.page_tokens() - 1) / backend.page_tokens();
+  MARTLET_ASSIGN(std::unique_ptr<Model> model, Model::create(file, h, backend, sequences * pages_each));
+  return std::unique_ptr<BenchRunner>(new BenchRunner(backend, std::move(model), pages_each));
+}
+
+Token BenchRunner::random_token() {
+  return static_cast<Token>(random_() % static_cast<uint32_t>(model_->hyperparameters().vocabulary));
+}
+
+Status BenchRunner::step(std::span<const Token> tokens, int32_t batch, int32_t first, int32_t rows) {
+  const auto sequences = static_cast<size_t>(batch);
+  std::vector<int32_t> positions, starts(1, 0), page_starts(1, 0), outputs;
+  std::vector<Page> pages;
+  for (int32_t s = 0; s < batch; ++s) {
+    for (int32_t i = 0; i < rows; ++i) positions.push_back(first + i);
+    starts.push_back((s + 1) * rows);
+    outputs.push_back((s + 1) * rows - 1);
+    for (int32_t p = 0; p < pages_each_; ++p) pages.push_back(s * pages_each_ + p);
+    page_starts.push_back(static_cast<int32_t>(pages.size()));
+  }
+  const std::vector<int32_t> lengths(sequences, first + rows);
+  const PageTable table{page_starts, pages};
+  Choice greedy;
+  greedy.sampling.temperature = 0;
+  const std::vector<Choice> choices(sequences, greedy);
+  const Batch flat{.tokens = tokens,
+                   .positions = positions,
+                   .starts = starts,
+                   .context_lengths = lengths,
+                   .groups = {&table, 1},
+                   .copies = {},
+                   .outputs = outputs};
+  chosen_.resize(sequences);
+  const Ticket ticket = backend_.submit(model_->id(), flat, choices, [&] { return model_->forward(backend_); });
+  return backend_.wait(ticket, chosen_, {});
+}
+
+Status BenchRunner::fill(int32_t tokens) {
+  std::vector<Token> prompt(static_cast<size_t>(tokens));
+  for (Token& token : prompt) token = random_token();
+  for (int32_t done = 0; done < tokens;) {
+    const int32_t rows = std::min(tokens - done, backend_.max_rows());
+    MARTLET_TRY(step(std::span(prompt).subspan(static_cast<size_t>(done), static_cast<size_t>(rows)), 1, done, rows));
+    done += rows;
+  }
+  return {};
+}
+
+// Every sequence reads keys and values of its own, as users' sequences do, but they need not all be computed.
+void BenchRunner::copy_to_others(int32_t batch, int32_t tokens) {
+  std::vector<std::byte> page(static_cast<size_t>(backend_.page_bytes(model_->id(), 0)));
+  for (int32_t p = 0; p * backend_.page_tokens() < tokens; ++p) {
+    backend_.read_page(model_->id(), 0, p, page);
+    for (int32_t s = 1; s < batch; ++s) backend_.write_page(model_->id(), 0, s * pages_each_ + p, page);
+  }
+}
+
+Result<Speed> BenchRunner::repeat(int32_t repeats, int64_t tokens, const std::function<Status()>& once) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> speeds;
+  for (int32_t i = 0; i < repeats; ++i) {
+    const Clock::time_point begin = Clock::now();
+    MARTLET_TRY(once());
+    speeds.push_back(static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  const double count = static_cast<double>(repeats);
+  const double mean = std::accumulate(speeds.begin(), speeds.end(), 0.0) / count;
+  double squares = 0;
+  for (const double speed : speeds) squares += (speed - mean) * (speed - mean);
+  return Speed{mean, repeats > 1 ? std::sqrt(squares / (count - 1)) : 0};
+}
+
+Result<Speed> BenchRunner::prefill(int32_t tokens, int32_t repeats) {
+  return repeat(repeats, tokens, [&] { return fill(tokens); });
+}
+
+Result<Speed> BenchRunner::decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats) {
+  MARTLET_TRY(fill(context));
+  copy_to_others(batch, context);
+  return repeat(repeats, int64_t{batch} * tokens, [&]() -> Status {
+    std::vector<Token> next(static_cast<size_t>(batch));
+    for (Token& token : next) token = random_token();
+    for (int32_t i = 0; i < tokens; ++i) {
+      MARTLET_TRY(step(next, batch, context + i, 1));
+      for (size_t s = 0; s < next.size(); ++s) next[s] = chosen_[s].token;
+    }
+    return {};
+  });
+}
+
+}  // namespace martlet::cli

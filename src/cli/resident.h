@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace martlet::cli {
+
+// Bytes of this process in memory now, mapped files included; 0 where the system does not say.
+int64_t resident_bytes();
+
+}  // namespace martlet::cli
