@@ -158,6 +158,9 @@ Value join(const Call& call) {
   return pieces.join();
 }
 
+// map() and select() take any false value, None too, for nothing.
+Items items_or_none(const Value& value) { return truth(value) ? items_of(value) : Items(); }
+
 // map('filter', arguments ...) or map(attribute='name', default=...)
 Value map(const Call& call) {
   const Arguments& all = call.all;
@@ -171,13 +174,13 @@ Value map(const Call& call) {
     }
     if (!attribute) fail("map() wants a filter or an attribute");
     const Getter getter(call, attribute, fallback);
-    for (const Value& item : items_of(call.self)) out.push_back(getter(item));
+    for (const Value& item : items_or_none(call.self)) out.push_back(getter(item));
     return make_iterator(std::move(out));
   }
   const Builtin* filter = find_filter(need_text(all.positional[0]).view());
   if (!filter) fail("map() names an unknown filter");
   const Arguments rest{Items(all.positional.begin() + 1, all.positional.end()), all.named};
-  for (const Value& item : items_of(call.self)) out.push_back(run_builtin(*filter, call.interpreter, item, rest));
+  for (const Value& item : items_or_none(call.self)) out.push_back(run_builtin(*filter, call.interpreter, item, rest));
   return make_iterator(std::move(out));
 }
 
@@ -196,7 +199,7 @@ Value select(const Call& call) {
     rest.positional.assign(given.begin() + static_cast<ptrdiff_t>(first) + 1, given.end());
   }
   Items out;
-  for (const Value& item : items_of(call.self)) {
+  for (const Value& item : items_or_none(call.self)) {
     const Value value = getter(item);
     const Value result = test ? run_builtin(*test, call.interpreter, value, rest) : value;
     if (truth(result) == keep) out.push_back(item);

@@ -28,7 +28,7 @@ TEST_P(TemplateVectors, Render) {
     const auto rendered = chat_template->render(expected.at("inputs").as_object(), vector_time());
     if (expected.contains("error")) {
       EXPECT_FALSE(rendered);
-      if (!rendered) EXPECT_EQ(rendered.error().code, "template_error") << rendered.error().line();
+      if (!rendered) { EXPECT_EQ(rendered.error().code, "template_error") << rendered.error().line(); }
       continue;
     }
     ASSERT_TRUE(rendered) << rendered.error().line();
@@ -47,7 +47,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TemplateVectors);
 
 TEST(TemplateVectorsPresent, Folder) {
   MARTLET_NEEDS_SHARED("vectors/templates");
-  EXPECT_GE(template_names().size(), 31u);
+  EXPECT_GE(template_names().size(), 30u);
 }
 
 }  // namespace
