@@ -1,0 +1,84 @@
+#include "cli/chat/markdown_stream.h"
+
+#include <algorithm>
+
+namespace martlet::cli {
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(30);
+
+// A model's output must not steer the terminal.
+bool is_shown(unsigned char c) {
+  return c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f);
+}
+
+}  // namespace
+
+MarkdownStream::MarkdownStream(bool colours, std::function<ScreenSize()> size,
+                               std::function<void(const std::string&)> write)
+    : colours_(colours), size_(std::move(size)), write_(std::move(write)) {}
+
+void MarkdownStream::push(std::string_view text) {
+  // Control characters U+0080 to U+009F are two bytes, C2 80 to C2 9F: some terminals obey them.
+  for (const char c : text) {
+    if (!is_shown(static_cast<unsigned char>(c))) continue;
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80 && byte <= 0x9f && pending_.ends_with('\xc2')) {
+      pending_.pop_back();
+      continue;
+    }
+    pending_ += c;
+  }
+  if (std::chrono::steady_clock::now() - drawn_ >= kRedraw) draw();
+}
+
+void MarkdownStream::draw() {
+  drawn_ = std::chrono::steady_clock::now();
+  const size_t finished = finished_blocks(pending_);
+  // The last column stays free: a cursor behind it is in a state that terminals do not agree on.
+  const MarkdownOptions options{std::max(20, size_().columns - 1), colours_};
+  const auto lines_of = [&](std::string_view source) {
+    std::vector<std::string> lines = render_markdown(source, options);
+    if (!first_ && !lines.empty()) lines.insert(lines.begin(), std::string());  // a blank line between blocks
+    return lines;
+  };
+  if (finished > 0) {
+    const std::vector<std::string> lines = lines_of(std::string_view(pending_).substr(0, finished));
+    replace(lines);
+    if (!lines.empty()) {
+      write_("\n");
+      first_ = false;
+    }
+    shown_.clear();
+    pending_.erase(0, finished);
+  }
+  replace(lines_of(pending_));
+}
+
+void MarkdownStream::replace(const std::vector<std::string>& lines) {
+  const size_t reach = static_cast<size_t>(std::max(1, size_().rows - 1));  // lines that the cursor can go back to
+  size_t from = static_cast<size_t>(std::ranges::mismatch(shown_, lines).in1 - shown_.begin());
+  if (from == shown_.size() && from == lines.size()) return;
+  std::string out;
+  if (from < shown_.size()) {
+    from = std::max(from, shown_.size() - std::min(shown_.size(), reach));
+    const size_t up = shown_.size() - 1 - from;
+    if (up > 0) out += "\x1b[" + std::to_string(up) + "A";
+    out += "\r\x1b[J";
+  } else if (from > 0) {
+    out += "\n";
+  }
+  for (size_t i = from; i < lines.size(); ++i) out += (i > from ? "\n" : "") + lines[i];
+  shown_ = lines;
+  write_(out);
+}
+
+void MarkdownStream::finish() {
+  draw();
+  if (!shown_.empty()) write_("\n");
+  pending_.clear();
+  shown_.clear();
+  first_ = true;
+}
+
+}  // namespace martlet::cli
