@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace martlet {
+
+namespace cpu {
+struct Level;
+}
+
+struct CpuOptions {
+  int32_t threads = 0;                 // 0: one for each physical core that the process may use
+  const cpu::Level* level = nullptr;   // null: choose_level()
+  int32_t max_rows = 512;              // of one step
+  bool f32_activations = false;        // multiply weights with activations as they are, not rounded to 8 bits: slow, exact
+};
+
+// Errors: `usage` when MARTLET_ISA names no level of this processor.
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options = {});
+
+}  // namespace martlet

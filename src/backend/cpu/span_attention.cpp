@@ -1,0 +1,207 @@
+#include "backend/cpu/span_attention.h"
+
+#include <algorithm>
+
+namespace martlet::cpu {
+namespace {
+
+// Up to so many queries, halves are quicker widened on the way into the registers than once for all.
+constexpr int64_t kFewQueries = 6;
+
+int64_t padded(int64_t size) { return (size + 15) / 16 * 16; }
+
+// How a thread's scratch is cut.
+struct Scratch {
+  float *scores, *page, *key;
+  uint16_t* halves;
+  Partial sum, next;
+  std::byte* end;
+
+  Scratch(std::byte* memory, int64_t key_size, int64_t value_size) {
+    const int64_t widest = padded(std::max(key_size, value_size));
+    scores = reinterpret_cast<float*>(memory);
+    page = scores + kTileQueries * kSpanTokens;
+    key = page + kPageTokens * widest;
+    halves = reinterpret_cast<uint16_t*>(key + widest);
+    std::byte* partials = reinterpret_cast<std::byte*>(halves + padded(widest) * 2);
+    sum = Partial::at(partials, value_size);
+    next = Partial::at(partials + Partial::bytes(value_size), value_size);
+    end = partials + 2 * Partial::bytes(value_size);
+  }
+};
+
+// Tokens of the span that a row sees.
+int32_t visible(const AttentionStep& step, int64_t row, int32_t span) {
+  const int32_t seen = step.batch.positions[static_cast<size_t>(row)] + 1 - span * kSpanTokens;
+  return std::clamp(seen, 0, kSpanTokens);
+}
+
+const float* item_queries(const AttentionStep& step, const AttentionItem& item) {
+  const int64_t row = item.key_head * step.rows() + item.tile.first_row;
+  return step.queries + (row * step.group() + item.first_query_head) * step.attention.key_size;
+}
+
+// c = a * b or c += a * b, where b is a matrix of a page.
+void multiply_page(const AttentionStep& step, const float* a, int64_t a_stride, int64_t rows, int64_t depth,
+                   const uint16_t* halves, const float* widened, int64_t columns, float* c, int64_t c_stride, bool add) {
+  const AttentionKernels& kernels = *step.level.attention;
+  if (rows <= kFewQueries) {
+    kernels.multiply_halves(a, a_stride, rows, depth, halves, columns, columns, c, c_stride, add);
+  } else {
+    kernels.multiply(a, a_stride, rows, depth, widened, columns, columns, c, c_stride, add);
+  }
+}
+
+void score_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token, Scratch& scratch) {
+  const int64_t key_size = step.attention.key_size;
+  const int64_t first = first_seeing(step, item.tile, span, first_token + 1) * item.query_heads;
+  const Page page = step.page(item.tile.sequence, span * kSpanTokens + first_token);
+  const uint16_t* keys = step.cache.keys(page, step.attention.layer, static_cast<int32_t>(item.key_head));
+  if (item.queries() - first > kFewQueries) step.level.attention->widen(keys, key_size * kPageTokens, scratch.page);
+  multiply_page(step, item_queries(step, item) + first * key_size, key_size, item.queries() - first, key_size, keys,
+                scratch.page, kPageTokens, scratch.scores + first * kSpanTokens + first_token, kSpanTokens, false);
+}
+
+// Rows that see the whole page together, the others row by row: slots beyond what a row sees hold anything, even NaN.
+void sum_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token, Scratch& scratch,
+              float* out) {
+  const int64_t value_size = step.attention.value_size, heads = item.query_heads;
+  const int64_t some = first_seeing(step, item.tile, span, first_token + 1);
+  const int64_t all = first_seeing(step, item.tile, span, first_token + kPageTokens);
+  const Page page = step.page(item.tile.sequence, span * kSpanTokens + first_token);
+  const uint16_t* values = step.cache.values(page, step.attention.layer, static_cast<int32_t>(item.key_head));
+  const int64_t together = (item.tile.rows - all) * heads;
+  if (together > kFewQueries || heads > kFewQueries)
+    step.level.attention->widen(values, value_size * kPageTokens, scratch.page);
+  const auto sum = [&](int64_t row, int64_t queries, int64_t tokens) {
+    multiply_page(step, scratch.scores + row * heads * kSpanTokens + first_token, kSpanTokens, queries, tokens, values,
+                  scratch.page, value_size, out + row * heads * value_size, value_size, first_token > 0);
+  };
+  for (int64_t i = some; i < all; ++i) sum(i, heads, visible(step, item.tile.first_row + i, span) - first_token);
+  if (together > 0) sum(all, together, kPageTokens);
+}
+
+}  // namespace
+
+int64_t first_seeing(const AttentionStep& step, const RowTile& tile, int32_t span, int32_t tokens) {
+  int64_t i = 0;
+  while (i < tile.rows && visible(step, tile.first_row + i, span) < tokens) ++i;
+  return i;
+}
+
+int64_t Partial::bytes(int64_t value_size) {
+  return kTileQueries * (static_cast<int64_t>(sizeof(Softmax)) + value_size * static_cast<int64_t>(sizeof(float)));
+}
+
+Partial Partial::at(std::byte* memory, int64_t value_size) {
+  auto* out = reinterpret_cast<float*>(memory);
+  return {reinterpret_cast<Softmax*>(out + kTileQueries * value_size), out};
+}
+
+int64_t attention_scratch_bytes(int64_t key_size, int64_t value_size) {
+  const int64_t widest = padded(std::max(key_size, value_size));
+  return (kTileQueries * kSpanTokens + kPageTokens * widest + 2 * widest) * static_cast<int64_t>(sizeof(float)) +
+         2 * Partial::bytes(value_size);
+}
+
+std::vector<RowTile> row_tiles(const AttentionStep& step) {
+  const auto most = static_cast<int32_t>(std::max<int64_t>(1, kTileQueries / step.group()));
+  std::vector<RowTile> out;
+  for (int32_t s = 0; s < step.batch.sequences(); ++s) {
+    const int32_t end = step.batch.starts[static_cast<size_t>(s) + 1];
+    for (int32_t row = step.batch.starts[static_cast<size_t>(s)]; row < end; row += most) {
+      const int32_t rows = std::min(most, end - row);
+      out.push_back({s, row, rows, step.batch.positions[static_cast<size_t>(row + rows - 1)] / kSpanTokens + 1});
+    }
+  }
+  return out;
+}
+
+std::vector<AttentionItem> attention_items(const AttentionStep& step) {
+  std::vector<AttentionItem> out;
+  for (const RowTile& tile : row_tiles(step)) {
+    for (int64_t head = 0; head < step.attention.kv_heads; ++head) {
+      // A group larger than a tile leaves one row a tile, and is cut.
+      for (int64_t first = 0; first < step.group(); first += kTileQueries)
+        out.push_back({tile, head, first, std::min(kTileQueries, step.group() - first)});
+    }
+  }
+  return out;
+}
+
+void write_row(const AttentionStep& step, int64_t row, std::byte* scratch) {
+  const Attention& a = step.attention;
+  const VectorKernels& vectors = *step.level.vectors;
+  const Scratch room(scratch, a.key_size, a.value_size);
+  const auto prepare = [&](const float* from, const float* weight, float epsilon, float* to) {
+    if (weight) {
+      vectors.rms_norm(from, weight, epsilon, a.key_size, to);
+    } else {
+      std::copy_n(from, a.key_size, to);
+    }
+    if (const Rotation* r = step.rotation) vectors.rotate(to, r->cosines(row), r->sines(row), r->size, !r->interleaved);
+  };
+  const float* from = step.qkv + row * (int64_t{a.heads} * a.key_size + int64_t{a.kv_heads} * (a.key_size + a.value_size));
+  const int64_t group = step.group();
+  for (int64_t h = 0; h < a.heads; ++h, from += a.key_size) {
+    float* query = step.queries + ((h / group * step.rows() + row) * group + h % group) * a.key_size;
+    prepare(from, step.q_norm, a.q_norm.epsilon, query);
+    vectors.scale(query, a.scale, a.key_size);
+  }
+  const int32_t position = step.batch.positions[static_cast<size_t>(row)], slot = position % kPageTokens;
+  const Page page = step.page(step.row_sequences[static_cast<size_t>(row)], position);
+  for (int32_t h = 0; h < a.kv_heads; ++h, from += a.key_size) {
+    prepare(from, step.k_norm, a.k_norm.epsilon, room.key);
+    step.level.attention->narrow(room.key, padded(a.key_size), room.halves);
+    uint16_t* keys = step.cache.keys(page, a.layer, h) + slot;
+    for (int32_t i = 0; i < a.key_size; ++i) keys[i * kPageTokens] = room.halves[i];
+  }
+  for (int32_t h = 0; h < a.kv_heads; ++h, from += a.value_size)
+    step.level.attention->narrow(from, a.value_size, step.cache.values(page, a.layer, h) + int64_t{slot} * a.value_size);
+}
+
+int64_t attend_span(const AttentionStep& step, const AttentionItem& item, int32_t span, const Partial& result,
+                    std::byte* scratch) {
+  Scratch room(scratch, step.attention.key_size, step.attention.value_size);
+  const int32_t most = visible(step, item.tile.first_row + item.tile.rows - 1, span);
+  for (int32_t token = 0; token < most; token += kPageTokens) score_page(step, item, span, token, room);
+  const int64_t first = first_seeing(step, item.tile, span, 1);
+  for (int64_t i = first; i < item.tile.rows; ++i) {
+    const int32_t count = visible(step, item.tile.first_row + i, span);
+    for (int64_t q = i * item.query_heads; q < (i + 1) * item.query_heads; ++q)
+      result.states[q] = step.level.attention->soften(room.scores + q * kSpanTokens, count);
+  }
+  for (int32_t token = 0; token < most; token += kPageTokens) sum_page(step, item, span, token, room, result.out);
+  return first;
+}
+
+void merge_span(const AttentionStep& step, const AttentionItem& item, int64_t first_row, const Partial& next,
+                const Partial& sum) {
+  const int64_t size = step.attention.value_size;
+  for (int64_t q = first_row * item.query_heads; q < item.queries(); ++q)
+    step.level.attention->merge(sum.states[q], sum.out + q * size, next.states[q], next.out + q * size, size);
+}
+
+void finish_item(const AttentionStep& step, const AttentionItem& item, const Partial& sum) {
+  const Attention& a = step.attention;
+  for (int64_t i = 0; i < item.tile.rows; ++i) {
+    const int64_t first = item.key_head * step.group() + item.first_query_head;
+    float* out = step.out + ((item.tile.first_row + i) * a.heads + first) * a.value_size;
+    for (int64_t h = 0; h < item.query_heads; ++h, out += a.value_size) {
+      const int64_t q = i * item.query_heads + h;
+      step.level.attention->divide(sum.out + q * a.value_size, sum.states[q].sum, a.value_size, out);
+    }
+  }
+}
+
+void attend_all(const AttentionStep& step, const AttentionItem& item, std::byte* scratch) {
+  const Scratch room(scratch, step.attention.key_size, step.attention.value_size);
+  attend_span(step, item, 0, room.sum, scratch);
+  for (int32_t span = 1; span < item.tile.spans; ++span) {
+    const int64_t first = attend_span(step, item, span, room.next, scratch);
+    merge_span(step, item, first, room.next, room.sum);
+  }
+  finish_item(step, item, room.sum);
+}
+
+}  // namespace martlet::cpu
