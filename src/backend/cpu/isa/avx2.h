@@ -51,6 +51,7 @@ struct Avx2 {
   MARTLET_INLINE static Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
   MARTLET_INLINE static Float fnma(Float a, Float b, Float c) { return _mm256_fnmadd_ps(a, b, c); }
   MARTLET_INLINE static Float round(Float a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  MARTLET_INLINE static Float swap_neighbours(Float a) { return _mm256_permute_ps(a, 0xb1); }
   MARTLET_INLINE static float sum(Float a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));

@@ -21,6 +21,11 @@ struct Level {
   const VectorKernels* vectors;
 };
 
+// One constant a level, defined in the level's own .cpp.
+#define MARTLET_LEVEL(constant) extern const Level constant;
+#include "backend/cpu/isa/levels.def"
+#undef MARTLET_LEVEL
+
 // All levels compiled into this program, slowest first.
 std::span<const Level* const> levels();
 // The best available level, or the one MARTLET_ISA names. Errors (usage): unknown or unavailable level, with the list.

@@ -20,6 +20,8 @@
 #endif
 
 #include "backend/cpu/isa/level.h"
+#include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/vectors.h"
 #include "tensor/dequantize.h"
 #include "tensor/format.h"

@@ -12,14 +12,17 @@
 #include "backend/cpu/isa/unroll.h"
 #include "tensor/dequantize.h"
 
+// Operations are calls: inlined, their loops over lanes would make kernels of enormous size.
+#define MARTLET_CALL [[gnu::noinline]]
+
 namespace martlet::cpu {
 namespace {
 
 struct Scalar {
   static constexpr int lanes = 8;
-  static constexpr int direct_tokens = 4;  // tokens that the direct kernel takes at once
-  static constexpr int panel_vectors = 2;  // the tile of the panel kernel: row vectors
-  static constexpr int panel_tokens = 4;   // and tokens
+  static constexpr int direct_tokens = 1;  // tokens that the direct kernel takes at once
+  static constexpr int panel_vectors = 1;  // the tile of the panel kernel: row vectors
+  static constexpr int panel_tokens = 2;   // and tokens
   static constexpr int signed_bias = 0;    // what prepare<Codes::s8> adds to a code
   template <Codes>
   static constexpr int depth = 8;          // products that a partial sum takes exactly, in columns
@@ -56,31 +59,32 @@ struct Scalar {
   static int32_t signed_byte_at(Int x, int i, int bit) { return static_cast<int8_t>(x.v[i] >> bit); }
 
   // --- floats
-  static Float zero() { return each_float([](int) { return 0.0f; }); }
-  static Float broadcast(float x) { return each_float([&](int) { return x; }); }
-  static Float load(const float* p) { return each_float([&](int i) { return p[i]; }); }
-  static void store(float* p, Float x) { std::memcpy(p, x.v, sizeof x.v); }
-  static Float load_half(const uint16_t* p) { return each_float([&](int i) { return half_to_float(p[i]); }); }
-  static void store_half(uint16_t* p, Float x) {  // rounds to nearest even
+  MARTLET_CALL static Float zero() { return each_float([](int) { return 0.0f; }); }
+  MARTLET_CALL static Float broadcast(float x) { return each_float([&](int) { return x; }); }
+  MARTLET_CALL static Float load(const float* p) { return each_float([&](int i) { return p[i]; }); }
+  MARTLET_CALL static void store(float* p, Float x) { std::memcpy(p, x.v, sizeof x.v); }
+  MARTLET_CALL static Float load_half(const uint16_t* p) { return each_float([&](int i) { return half_to_float(p[i]); }); }
+  MARTLET_CALL static void store_half(uint16_t* p, Float x) {  // rounds to nearest even
     for (int i = 0; i < lanes; ++i) p[i] = float_to_half(x.v[i]);
   }
-  static Float load_bfloat16(const uint16_t* p) { return each_float([&](int i) { return bfloat16_to_float(p[i]); }); }
-  static Float add(Float a, Float b) { return each_float([&](int i) { return a.v[i] + b.v[i]; }); }
-  static Float sub(Float a, Float b) { return each_float([&](int i) { return a.v[i] - b.v[i]; }); }
-  static Float mul(Float a, Float b) { return each_float([&](int i) { return a.v[i] * b.v[i]; }); }
-  static Float div(Float a, Float b) { return each_float([&](int i) { return a.v[i] / b.v[i]; }); }
-  static Float max(Float a, Float b) { return each_float([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-  static Float min(Float a, Float b) { return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
+  MARTLET_CALL static Float load_bfloat16(const uint16_t* p) { return each_float([&](int i) { return bfloat16_to_float(p[i]); }); }
+  MARTLET_CALL static Float add(Float a, Float b) { return each_float([&](int i) { return a.v[i] + b.v[i]; }); }
+  MARTLET_CALL static Float sub(Float a, Float b) { return each_float([&](int i) { return a.v[i] - b.v[i]; }); }
+  MARTLET_CALL static Float mul(Float a, Float b) { return each_float([&](int i) { return a.v[i] * b.v[i]; }); }
+  MARTLET_CALL static Float div(Float a, Float b) { return each_float([&](int i) { return a.v[i] / b.v[i]; }); }
+  MARTLET_CALL static Float max(Float a, Float b) { return each_float([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
+  MARTLET_CALL static Float min(Float a, Float b) { return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
   // a * b + c, and c - a * b, rounded once
-  static Float fma(Float a, Float b, Float c) {
+  MARTLET_CALL static Float fma(Float a, Float b, Float c) {
     return each_float([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
   }
-  static Float fnma(Float a, Float b, Float c) {
+  MARTLET_CALL static Float fnma(Float a, Float b, Float c) {
     return each_float([&](int i) { return std::fma(-a.v[i], b.v[i], c.v[i]); });
   }
-  static Float round(Float a) { return each_float([&](int i) { return std::nearbyint(a.v[i]); }); }
-  static float sum(Float a) { return fold(a, [](float x, float y) { return x + y; }); }  // halves, then halves of those
-  static float max(Float a) { return fold(a, [](float x, float y) { return x > y ? x : y; }); }
+  MARTLET_CALL static Float round(Float a) { return each_float([&](int i) { return std::nearbyint(a.v[i]); }); }
+  MARTLET_CALL static Float swap_neighbours(Float a) { return each_float([&](int i) { return a.v[i ^ 1]; }); }
+  MARTLET_CALL static float sum(Float a) { return fold(a, [](float x, float y) { return x + y; }); }  // halves, then halves of those
+  MARTLET_CALL static float max(Float a) { return fold(a, [](float x, float y) { return x > y ? x : y; }); }
   template <class Op>
   static float fold(Float a, Op op) {
     for (int n = lanes / 2; n > 0; n /= 2) {
@@ -90,67 +94,67 @@ struct Scalar {
   }
 
   // --- 32-bit integers
-  static Int zero_int() { return Int{}; }
-  static Int broadcast(int32_t x) { return each([&](int) { return x; }); }
-  static Int load_int(const void* p) {
+  MARTLET_CALL static Int zero_int() { return Int{}; }
+  MARTLET_CALL static Int broadcast(int32_t x) { return each([&](int) { return x; }); }
+  MARTLET_CALL static Int load_int(const void* p) {
     Int r;
     std::memcpy(r.v, p, sizeof r.v);
     return r;
   }
-  static Int add(Int a, Int b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
-  static Int sub(Int a, Int b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
-  static Int mul(Int a, Int b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }  // low half
-  static Int max(Int a, Int b) {
+  MARTLET_CALL static Int add(Int a, Int b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
+  MARTLET_CALL static Int sub(Int a, Int b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
+  MARTLET_CALL static Int mul(Int a, Int b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }  // low half
+  MARTLET_CALL static Int max(Int a, Int b) {
     return each([&](int i) {
       auto x = static_cast<int32_t>(a.v[i]), y = static_cast<int32_t>(b.v[i]);
       return x > y ? x : y;
     });
   }
-  static Int bit_and(Int a, Int b) { return each([&](int i) { return a.v[i] & b.v[i]; }); }
-  static Int bit_or(Int a, Int b) { return each([&](int i) { return a.v[i] | b.v[i]; }); }
-  static Int bit_xor(Int a, Int b) { return each([&](int i) { return a.v[i] ^ b.v[i]; }); }
-  static Int left(Int a, int bits) { return each([&](int i) { return a.v[i] << bits; }); }
-  static Int right(Int a, int bits) { return each([&](int i) { return a.v[i] >> bits; }); }
-  static int32_t max_int(Int a) {
+  MARTLET_CALL static Int bit_and(Int a, Int b) { return each([&](int i) { return a.v[i] & b.v[i]; }); }
+  MARTLET_CALL static Int bit_or(Int a, Int b) { return each([&](int i) { return a.v[i] | b.v[i]; }); }
+  MARTLET_CALL static Int bit_xor(Int a, Int b) { return each([&](int i) { return a.v[i] ^ b.v[i]; }); }
+  MARTLET_CALL static Int left(Int a, int bits) { return each([&](int i) { return a.v[i] << bits; }); }
+  MARTLET_CALL static Int right(Int a, int bits) { return each([&](int i) { return a.v[i] >> bits; }); }
+  MARTLET_CALL static int32_t max_int(Int a) {
     auto best = static_cast<int32_t>(a.v[0]);
     for (int i = 1; i < lanes; ++i) best = best > static_cast<int32_t>(a.v[i]) ? best : static_cast<int32_t>(a.v[i]);
     return best;
   }
-  static Float to_float(Int a) { return each_float([&](int i) { return static_cast<float>(static_cast<int32_t>(a.v[i])); }); }
-  static Int to_int(Float a) { return each([&](int i) { return static_cast<int32_t>(std::lrintf(a.v[i])); }); }  // to nearest even
-  static Float as_float(Int a) { return each_float([&](int i) { return std::bit_cast<float>(a.v[i]); }); }
-  static Int as_int(Float a) { return each([&](int i) { return std::bit_cast<uint32_t>(a.v[i]); }); }
-  static Float low_half(Int a) {  // the low 16 bits as IEEE half
+  MARTLET_CALL static Float to_float(Int a) { return each_float([&](int i) { return static_cast<float>(static_cast<int32_t>(a.v[i])); }); }
+  MARTLET_CALL static Int to_int(Float a) { return each([&](int i) { return static_cast<int32_t>(std::lrintf(a.v[i])); }); }  // to nearest even
+  MARTLET_CALL static Float as_float(Int a) { return each_float([&](int i) { return std::bit_cast<float>(a.v[i]); }); }
+  MARTLET_CALL static Int as_int(Float a) { return each([&](int i) { return std::bit_cast<uint32_t>(a.v[i]); }); }
+  MARTLET_CALL static Float low_half(Int a) {  // the low 16 bits as IEEE half
     return each_float([&](int i) { return half_to_float(static_cast<uint16_t>(a.v[i])); });
   }
-  static Float high_half(Int a) { return low_half(right(a, 16)); }
+  MARTLET_CALL static Float high_half(Int a) { return low_half(right(a, 16)); }
   // The low byte of each lane, lane after lane.
-  static void store_bytes(int8_t* p, Int a) {
+  MARTLET_CALL static void store_bytes(int8_t* p, Int a) {
     for (int i = 0; i < lanes; ++i) p[i] = static_cast<int8_t>(a.v[i]);
   }
-  static int32_t sum_int(Int a) {
+  MARTLET_CALL static int32_t sum_int(Int a) {
     uint32_t s = 0;
     for (uint32_t x : a.v) s += x;
     return static_cast<int32_t>(s);
   }
 
   // --- bytes: four in each lane
-  static Int broadcast_byte(uint8_t x) { return broadcast(static_cast<int32_t>(x * 0x01010101u)); }
-  static Int broadcast_four(const void* p) {  // the four bytes at p in each lane
+  MARTLET_CALL static Int broadcast_byte(uint8_t x) { return broadcast(static_cast<int32_t>(x * 0x01010101u)); }
+  MARTLET_CALL static Int broadcast_four(const void* p) {  // the four bytes at p in each lane
     int32_t x;
     std::memcpy(&x, p, 4);
     return broadcast(x);
   }
-  static Int sub_bytes(Int a, Int b) {
+  MARTLET_CALL static Int sub_bytes(Int a, Int b) {
     return each_byte([&](int i, int bit) { return byte_at(a, i, bit) - byte_at(b, i, bit); });
   }
   using Table = Int;  // sixteen signed bytes
-  static Table table(const int8_t (&values)[16]) {
+  MARTLET_CALL static Table table(const int8_t (&values)[16]) {
     Int t{};
     std::memcpy(t.v, values, 16);
     return t;
   }
-  static Int lookup(Table t, Int index) {  // index bytes 0..15
+  MARTLET_CALL static Int lookup(Table t, Int index) {  // index bytes 0..15
     return each_byte([&](int i, int bit) {
       uint32_t at = byte_at(index, i, bit);
       return t.v[at / 4] >> at % 4 * 8;
@@ -158,7 +162,7 @@ struct Scalar {
   }
   // Bits 4K .. 4K+3 of each lane become its four bytes, as 16 or 0.
   template <int K>
-  static Int fifth_bits(Int bits) {
+  MARTLET_CALL static Int fifth_bits(Int bits) {
     return each_byte([&](int i, int bit) { return (bits.v[i] >> (4 * K + bit / 8) & 1) << 4; });
   }
 
@@ -170,20 +174,20 @@ struct Scalar {
     Rows(const std::byte* first, int64_t stride) : first(first), stride(stride) {}
     void advance(int64_t bytes) { first += bytes; }
     // Sixteen bytes of each row as four columns: lane = row.
-    void columns(int64_t offset, Int (&c)[4]) const {
-      for (int k = 0; k < 4; ++k) c[k] = words(offset + 4 * k);
+    MARTLET_CALL void columns(int64_t offset, Int (&c)[4]) const {
+      for (int k = 0; k < 4; ++k) c[k] = read<uint32_t>(offset + 4 * k);
     }
     template <class T>
-    Int read(int64_t offset) const {
+    MARTLET_INLINE Int read(int64_t offset) const {
       return each([&](int i) {
         T x;
         std::memcpy(&x, first + i * stride + offset, sizeof x);
         return x;
       });
     }
-    Int words(int64_t offset) const { return read<uint32_t>(offset); }
-    Int halves(int64_t offset) const { return read<uint16_t>(offset); }
-    Int bytes(int64_t offset) const { return read<uint8_t>(offset); }
+    MARTLET_CALL Int words(int64_t offset) const { return read<uint32_t>(offset); }
+    MARTLET_CALL Int halves(int64_t offset) const { return read<uint16_t>(offset); }
+    MARTLET_CALL Int bytes(int64_t offset) const { return read<uint8_t>(offset); }
   };
 
   // --- dot products: codes times activations -127..127, exact
@@ -192,7 +196,7 @@ struct Scalar {
   static Int prepare(Int codes) { return codes; }
   // partial + the four products of each lane. At most depth<C> columns may go into one partial sum.
   template <Codes C>
-  static Partial dot(Partial partial, Int codes, Int x) {
+  MARTLET_CALL static Partial dot(Partial partial, Int codes, Int x) {
     return each([&](int i) {
       int32_t s = 0;
       for (int b = 0; b < 32; b += 8) {
@@ -203,21 +207,21 @@ struct Scalar {
     });
   }
   template <Codes C>
-  static Partial dot(Int codes, Int x) { return dot<C>(Int{}, codes, x); }
-  static Int fold(Int sum, Partial partial) { return add(sum, partial); }
+  MARTLET_CALL static Partial dot(Int codes, Int x) { return dot<C>(Int{}, codes, x); }
+  MARTLET_CALL static Int fold(Int sum, Partial partial) { return add(sum, partial); }
   // Byte J of each lane, signed, as the factor of fold().
   template <int J>
-  static Int factor(Int bytes) { return each([&](int i) { return signed_byte_at(bytes, i, 8 * J); }); }
-  static Int fold(Int sum, Partial partial, Int factor) { return add(sum, mul(partial, factor)); }
+  MARTLET_CALL static Int factor(Int bytes) { return each([&](int i) { return signed_byte_at(bytes, i, 8 * J); }); }
+  MARTLET_CALL static Int fold(Int sum, Partial partial, Int factor) { return add(sum, mul(partial, factor)); }
   // Bytes 2H and 2H+1 of each lane, signed, as a pair of 16-bit values for dot_pairs.
   template <int H>
-  static Int pairs(Int bytes) {
+  MARTLET_CALL static Int pairs(Int bytes) {
     return each([&](int i) {
       auto low = static_cast<uint16_t>(signed_byte_at(bytes, i, 16 * H));
       return low | static_cast<uint32_t>(signed_byte_at(bytes, i, 16 * H + 8)) << 16;
     });
   }
-  static Int dot_pairs(Int sum, Int a, Int b) {
+  MARTLET_CALL static Int dot_pairs(Int sum, Int a, Int b) {
     return each([&](int i) {
       int32_t low = static_cast<int16_t>(a.v[i]) * static_cast<int16_t>(b.v[i]);
       int32_t high = static_cast<int16_t>(a.v[i] >> 16) * static_cast<int16_t>(b.v[i] >> 16);

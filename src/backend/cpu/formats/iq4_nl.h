@@ -1,0 +1,22 @@
+#pragma once
+
+#include "backend/cpu/formats/unpacker.h"
+#include "backend/cpu/formats/iq4_codebook.h"
+
+namespace martlet::cpu {
+namespace {
+
+// { half d; nibbles[16] }: d * codebook[nibble]
+template <>
+struct Unpacker<Format::IQ4_NL> : Blocks32<18, Codes::s8, 0, false> {
+  template <class V>
+  MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
+    const auto table = V::table(kIq4Codebook);
+    unpack_nibbles<V>(rows, 2, block,
+                      [&](auto code, auto) __attribute__((always_inline)) { return V::lookup(table, code); });
+    block.scale[0] = V::low_half(rows.halves(0));
+  }
+};
+
+}  // namespace
+}  // namespace martlet::cpu

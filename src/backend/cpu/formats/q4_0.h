@@ -1,0 +1,19 @@
+#pragma once
+
+#include "backend/cpu/formats/unpacker.h"
+
+namespace martlet::cpu {
+namespace {
+
+// { half d; nibbles[16] }: d * (code - 8)
+template <>
+struct Unpacker<Format::Q4_0> : Blocks32<18, Codes::u4, 8, false> {
+  template <class V>
+  MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
+    unpack_nibbles<V>(rows, 2, block, [](auto code, auto) __attribute__((always_inline)) { return code; });
+    block.scale[0] = V::low_half(rows.halves(0));
+  }
+};
+
+}  // namespace
+}  // namespace martlet::cpu

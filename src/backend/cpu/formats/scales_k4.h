@@ -1,0 +1,25 @@
+#pragma once
+
+#include "backend/cpu/formats/unpacker.h"
+
+namespace martlet::cpu {
+namespace {
+
+// The first sixteen bytes of Q4_K and Q5_K: { half d, dmin; eight 6-bit factors and eight 6-bit minimums[12] }.
+// Bytes 0..3 hold factors 0..3, bytes 4..7 minimums 0..3, each with two upper bits of the factor or minimum four further on,
+// whose low nibbles are in bytes 8..11: factor low, minimum high.
+template <class V>
+MARTLET_INLINE void scales_k4(const typename V::Rows& rows, Scales256<V>& out) {
+  typename V::Int c[4];
+  rows.columns(0, c);
+  const typename V::Int six = V::broadcast_byte(0x3f), upper = V::broadcast_byte(0x30);
+  out.factors[0] = V::bit_and(c[1], six);
+  out.minimums[0] = V::bit_and(c[2], six);
+  out.factors[1] = V::bit_or(low_nibbles<V>(c[3]), V::bit_and(V::right(c[1], 2), upper));
+  out.minimums[1] = V::bit_or(high_nibbles<V>(c[3]), V::bit_and(V::right(c[2], 2), upper));
+  out.scale = V::low_half(c[0]);
+  out.minimum = V::high_half(c[0]);
+}
+
+}  // namespace
+}  // namespace martlet::cpu

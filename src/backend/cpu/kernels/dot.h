@@ -1,0 +1,41 @@
+#pragma once
+
+// The inner loop of all integer kernels: columns of codes of R row vectors times the codes of T tokens.
+
+#include "backend/cpu/isa/unroll.h"
+
+namespace martlet::cpu {
+namespace {
+
+// code(r, k): column k (four codes a row) of row vector r, prepared. x[t]: 4 * Columns codes of token t.
+// fold(r, t, partial) receives the sums, in as many pieces as the level's exact depth asks for.
+template <class V, Codes C, int Columns, int R, int T, class Code, class Fold>
+MARTLET_INLINE void dot_columns(Code code, const int8_t* const (&x)[T], Fold fold) {
+  constexpr int depth = V::template depth<C> < Columns ? V::template depth<C> : Columns;
+  unroll<Columns / depth>([&](auto run) {
+    typename V::Partial partial[R][T];
+    unroll<depth>([&](auto step) {
+      constexpr std::integral_constant<int, run * depth + step> k;
+      typename V::Int w[R];
+      unroll<R>([&](auto r) { w[r] = code(r, k); });
+      unroll<T>([&](auto t) {
+        typename V::Int four = V::broadcast_four(x[t] + 4 * k);
+        unroll<R>([&](auto r) {
+          if constexpr (step == 0) {
+            partial[r][t] = V::template dot<C>(w[r], four);
+          } else {
+            partial[r][t] = V::template dot<C>(partial[r][t], w[r], four);
+          }
+        });
+      });
+    });
+    unroll<R>([&](auto r) { unroll<T>([&](auto t) { fold(r, t, partial[r][t]); }); });
+  });
+}
+
+// What a level's kernels multiply more than the format's codes say, and what must be taken off again.
+template <class V, class U>
+inline constexpr int kBias = U::zero + (U::codes == Codes::s8 ? V::signed_bias : 0);
+
+}  // namespace
+}  // namespace martlet::cpu

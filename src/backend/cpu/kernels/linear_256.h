@@ -1,0 +1,169 @@
+#pragma once
+
+// Formats of 256 columns a block with integer factors s over sub-blocks of 16 or 32 columns:
+//   y += a * (d * sum_j s_j * (sum(code * x) - zero * sum(x)) - dmin * sum_j m_j * sum(x)),  j: sub-blocks.
+// All sums within a block are exact in 32 bits; the float part is one multiplication and one or two fused multiply-adds.
+
+#include "backend/cpu/isa/unroll.h"
+#include "backend/cpu/kernels/activations.h"
+#include "backend/cpu/kernels/dot.h"
+
+namespace martlet::cpu {
+namespace {
+
+// Scales of one block of a row vector, as formats write them.
+template <class V>
+struct Scales256 {
+  typename V::Float scale, minimum;
+  typename V::Int factors[4];   // signed bytes, sub-block after sub-block; two are used with sub-blocks of 32
+  typename V::Int minimums[4];  // likewise, for formats that have them
+};
+
+// One block of R row vectors: codes[k] are columns 4k .. 4k+3.
+template <class V, int Subs, int R>
+struct Block256 {
+  typename V::Int codes[64][R];
+  typename V::Int factors[Subs][R];
+  typename V::Int offsets[Subs / 2][R];  // pairs of minimums, or of factors for formats whose codes are offset
+  typename V::Float scale[R], minimum[R];
+};
+
+template <class V, class U>
+struct Linear256 {
+  using Int = typename V::Int;
+  using Float = typename V::Float;
+  using Activation = Activation256;
+  static constexpr int subs = 256 / U::sub_columns;
+  static constexpr int bias = kBias<V, U>;
+  static constexpr bool has_offsets = U::has_minimum || bias != 0;
+  using Panel = Block256<V, subs, V::panel_vectors>;
+  template <int T>
+  static constexpr int direct_vectors = 1;
+
+  template <int R>
+  struct Decoded {
+    Int factors[subs][R];
+    Int offsets[subs / 2][R];
+    Float scale[R], minimum[R];
+  };
+
+  static int64_t blocks(int64_t columns) { return columns / 256; }
+
+  // Scales as dot products want them, written to row vector r of `out`.
+  template <class Out>
+  MARTLET_INLINE static void decode(const Scales256<V>& scales, int r, Out& out) {
+    unroll<subs>([&](auto j) { out.factors[j][r] = V::template factor<j % 4>(scales.factors[j / 4]); });
+    if constexpr (has_offsets) {
+      const Int* source = U::has_minimum ? scales.minimums : scales.factors;
+      unroll<subs / 2>([&](auto j) { out.offsets[j][r] = V::template pairs<j % 2>(source[j / 2]); });
+    }
+    out.scale[r] = scales.scale;
+    if constexpr (U::has_minimum) out.minimum[r] = scales.minimum;
+  }
+
+  // sum_j offset_j * sum(x of j)
+  template <class W>
+  MARTLET_INLINE static Int offset_sum(const W& w, int r, const Activation* x) {
+    const int16_t* sums = subs == 16 ? x->sums_16 : x->sums_32;
+    Int sum = V::zero_int();
+    unroll<subs / 2>([&](auto j) { sum = V::dot_pairs(sum, w.offsets[j][r], V::broadcast_four(sums + 2 * j)); });
+    return sum;
+  }
+
+  template <class W>
+  MARTLET_INLINE static Int start(const W& w, int r, const Activation* x) {
+    if constexpr (bias == 0) return V::zero_int();
+    return V::mul(offset_sum(w, r, x), V::broadcast(-bias));
+  }
+
+  template <class W>
+  MARTLET_INLINE static Float finish(const W& w, int r, const Activation* x, Int sum, Float y) {
+    Float block = V::mul(w.scale[r], V::to_float(sum));
+    if constexpr (U::has_minimum) block = V::fnma(w.minimum[r], V::to_float(offset_sum(w, r, x)), block);
+    return V::fma(V::broadcast(x->scale), block, y);
+  }
+
+  template <int T>
+  static void direct(const std::byte* const (&first)[1], int64_t stride, int64_t columns, const Activation* (&x)[T],
+                     const std::byte* ahead, Float (&y)[1][T]) {
+    typename V::Rows rows(first[0], stride);
+    unroll<T>([&](auto t) { y[0][t] = V::zero(); });
+    for (int64_t b = blocks(columns); b > 0; --b) {
+      Scales256<V> scales;
+      typename U::template State<V> state;
+      U::template scales<V>(rows, scales, state);
+      Decoded<1> decoded;
+      decode(scales, 0, decoded);
+      Int sum[T];
+      unroll<T>([&](auto t) { sum[t] = start(decoded, 0, x[t]); });
+      for (int part = 0; part < U::parts; ++part) {
+        U::template load<V>(rows, part, state);
+        ahead = V::template prefetch<U::bytes * V::lanes / U::parts>(ahead, state.last());
+        unroll<U::part_subs>([&](auto i) {
+          int sub = U::sub_block(part, i);
+          const int8_t* codes[T];
+          unroll<T>([&](auto t) { codes[t] = x[t]->codes + sub * U::sub_columns; });
+          dot_columns<V, U::codes, U::sub_columns / 4, 1, T>(
+              [&](auto, auto k) __attribute__((always_inline)) { return V::template prepare<U::codes>(state.code(i, k)); },
+              codes, [&](auto, auto t, typename V::Partial partial) __attribute__((always_inline)) {
+                sum[t] = V::fold(sum[t], partial, decoded.factors[sub][0]);
+              });
+        });
+      }
+      unroll<T>([&](auto t) { y[0][t] = finish(decoded, 0, x[t], sum[t], y[0][t]); });
+      rows.advance(U::bytes);
+      unroll<T>([&](auto t) { ++x[t]; });
+    }
+  }
+
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, Panel* panel) {
+    typename V::Rows rows(first, stride);
+    for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
+      Scales256<V> scales;
+      typename U::template State<V> state;
+      U::template scales<V>(rows, scales, state);
+      decode(scales, r, *panel);
+      for (int part = 0; part < U::parts; ++part) {
+        U::template load<V>(rows, part, state);
+        unroll<U::part_subs>([&](auto i) {
+          int column = U::sub_block(part, i) * U::sub_columns / 4;
+          unroll<U::sub_columns / 4>([&](auto k) {
+            panel->codes[column + k][r] = V::template prepare<U::codes>(state.code(i, k));
+          });
+        });
+      }
+      rows.advance(U::bytes);
+    }
+  }
+
+  template <int R, int T>
+  MARTLET_INLINE static void add_block(const Panel& w, const Activation* const (&x)[T], Float (&y)[R][T]) {
+    Int sum[R][T];
+    unroll<R>([&](auto r) { unroll<T>([&](auto t) { sum[r][t] = start(w, r, x[t]); }); });
+    for (int sub = 0; sub < subs; ++sub) {
+      const int8_t* codes[T];
+      unroll<T>([&](auto t) { codes[t] = x[t]->codes + sub * U::sub_columns; });
+      const auto* columns = w.codes + sub * U::sub_columns / 4;
+      dot_columns<V, U::codes, U::sub_columns / 4, R, T>(
+          [&](auto r, auto k) __attribute__((always_inline)) { return columns[k][r]; }, codes,
+          [&](auto r, auto t, typename V::Partial partial) __attribute__((always_inline)) {
+            sum[r][t] = V::fold(sum[r][t], partial, w.factors[sub][r]);
+          });
+    }
+    unroll<R>([&](auto r) { unroll<T>([&](auto t) { y[r][t] = finish(w, r, x[t], sum[r][t], y[r][t]); }); });
+  }
+
+  template <int T>
+  static void sweep(const Panel* panel, int64_t columns, const Activation* (&x)[T], Float (&y)[V::panel_vectors][T]) {
+    for (auto& row : y) {
+      for (Float& value : row) value = V::zero();
+    }
+    for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
+      add_block<V::panel_vectors, T>(*panel, x, y);
+      unroll<T>([&](auto t) { ++x[t]; });
+    }
+  }
+};
+
+}  // namespace
+}  // namespace martlet::cpu
