@@ -50,13 +50,14 @@ void forget(std::span<const std::byte> bytes) {
 bool is_mapped(uintptr_t address) {
   for (const Range& range : ranges) {
     const uintptr_t begin = range.begin.load();
-    if (begin != 0 && address >= begin && address < (range.end.load() + page_size - 1) / page_size * page_size) return true;
+    if (begin != 0 && address >= begin && address < (range.end.load() + page_size - 1) / page_size * page_size)
+      return true;
   }
   return false;
 }
 
-// The page behind a truncated file is gone: put a zero page in its place, so that the step in flight ends and its result
-// is thrown away by whoever sees lost_page().
+// The page behind a truncated file is gone: put a zero page in its place, so that the step in flight ends and its
+// result is thrown away by whoever sees lost_page().
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   if (is_mapped(address)) {
@@ -79,8 +80,10 @@ int64_t modified_ns(const struct stat& s) {
 }
 
 Error open_error(const std::string& path) {
-  if (errno == ENOENT) return {ErrorKind::io, "file_not_found", "no such file; check the path or pull the model first", path};
-  if (errno == EACCES) return {ErrorKind::io, "not_regular_file", "the file cannot be read; check its permissions", path};
+  if (errno == ENOENT)
+    return {ErrorKind::io, "file_not_found", "no such file; check the path or pull the model first", path};
+  if (errno == EACCES)
+    return {ErrorKind::io, "not_regular_file", "the file cannot be read; check its permissions", path};
   return {ErrorKind::io, "io_error", "the file cannot be opened", path};
 }
 
@@ -94,8 +97,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   if (file->descriptor_ < 0) return open_error(path);
   struct stat status;
   if (fstat(file->descriptor_, &status) != 0) return open_error(path);
-  if (!S_ISREG(status.st_mode))
-    return Error{ErrorKind::io, "not_regular_file", "a model must be a regular file", path};
+  if (!S_ISREG(status.st_mode)) return Error{ErrorKind::io, "not_regular_file", "a model must be a regular file", path};
   file->modified_ns_ = modified_ns(status);
   if (status.st_size > 0) {
     const auto size = static_cast<size_t>(status.st_size);
@@ -130,6 +132,8 @@ void guard_mapped_files() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
-bool lost_page() { return page_lost.load(); }
+bool lost_page() {
+  return page_lost.load();
+}
 
 }  // namespace martlet

@@ -11,7 +11,9 @@ namespace {
 
 constexpr size_t kLabelWidth = 20, kTemplateLines = 6, kTemplateColumns = 100, kArrayItems = 6, kTextBytes = 80;
 
-std::string shown(std::string_view text) { return printable(std::string(text)); }
+std::string shown(std::string_view text) {
+  return printable(std::string(text));
+}
 
 // At most `limit` bytes of `text`; what is cut off is said, not hidden.
 std::string shortened(std::string_view text, size_t limit) {
@@ -47,7 +49,8 @@ void describe_formats(const ModelSummary& model, Page& page) {
   for (const FormatUse& use : model.formats) {
     const FormatInfo& format = info(use.format);
     std::string text = fmt::format("{:<8}{:>6}{:>12}", format.name, use.tensors, human_bytes(use.bytes));
-    if (!format.computes) text += fmt::format("  {}cannot be computed with{}", page.style().warning, page.style().plain);
+    if (!format.computes)
+      text += fmt::format("  {}cannot be computed with{}", page.style().warning, page.style().plain);
     page.line(label, text);
     label = "";
   }
@@ -70,7 +73,8 @@ void describe_vocabulary(const ModelSummary& model, Page& page) {
   page.line("begins with", describe_token(tokenizer, tokenizer.bos()) + (tokenizer.adds_bos() ? "" : " (not added)"));
   page.line("ends with", describe_token(tokenizer, tokenizer.eos()));
   std::string stops;
-  for (const Token token : tokenizer.stop_tokens()) stops += (stops.empty() ? "" : ", ") + describe_token(tokenizer, token);
+  for (const Token token : tokenizer.stop_tokens())
+    stops += (stops.empty() ? "" : ", ") + describe_token(tokenizer, token);
   page.line("stops at", stops.empty() ? "none" : stops);
 }
 
@@ -90,12 +94,17 @@ void describe_template(const ModelSummary& model, Page& page) {
 std::string item(const NumberArray& array, size_t i) {
   switch (array.type) {
     case NumberArray::Type::f32:
-    case NumberArray::Type::f64: return fmt::format("{:.6g}", array.number(i));
-    case NumberArray::Type::boolean: return array.integer(i) ? "true" : "false";
-    default: return std::to_string(array.integer(i));
+    case NumberArray::Type::f64:
+      return fmt::format("{:.6g}", array.number(i));
+    case NumberArray::Type::boolean:
+      return array.integer(i) ? "true" : "false";
+    default:
+      return std::to_string(array.integer(i));
   }
 }
-std::string item(const StringArray& array, size_t i) { return "\"" + shortened(array[i], kTextBytes) + "\""; }
+std::string item(const StringArray& array, size_t i) {
+  return "\"" + shortened(array[i], kTextBytes) + "\"";
+}
 
 template <class Array>
 std::string describe_array(const Array& array, size_t size) {

@@ -8,15 +8,22 @@ namespace {
 
 namespace json = boost::json;
 
-json::value text_value(std::string_view text) { return json::value(utf8::replace_invalid(text)); }
-json::value number_value(double number) { return std::isfinite(number) ? json::value(number) : json::value(nullptr); }
+json::value text_value(std::string_view text) {
+  return json::value(utf8::replace_invalid(text));
+}
+json::value number_value(double number) {
+  return std::isfinite(number) ? json::value(number) : json::value(nullptr);
+}
 
 json::value element(const NumberArray& array, size_t i) {
   switch (array.type) {
     case NumberArray::Type::f32:
-    case NumberArray::Type::f64: return number_value(array.number(i));
-    case NumberArray::Type::boolean: return array.integer(i) != 0;
-    default: return array.integer(i);
+    case NumberArray::Type::f64:
+      return number_value(array.number(i));
+    case NumberArray::Type::boolean:
+      return array.integer(i) != 0;
+    default:
+      return array.integer(i);
   }
 }
 

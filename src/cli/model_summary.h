@@ -26,8 +26,8 @@ struct HyperParameter {
 struct ModelSummary {
   std::string_view name, architecture;  // name: general.name, else the file's
   std::vector<std::string> files;
-  uint64_t bytes = 0;        // of all files
-  int64_t parameters = 0;    // elements of all tensors
+  uint64_t bytes = 0;              // of all files
+  int64_t parameters = 0;          // elements of all tensors
   std::vector<FormatUse> formats;  // most bytes first
   std::vector<HyperParameter> hyper_parameters;
   std::optional<int64_t> context_length;

@@ -16,7 +16,9 @@ struct Flags {
   bool json = false, metadata = false, chat_template = false;
 };
 
-void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 void print_json(const ModelFile& file, bool metadata) {
   boost::json::object out = to_json(summarize(file));

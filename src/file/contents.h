@@ -15,7 +15,8 @@ struct FileContents {
   std::vector<std::pair<std::string_view, Metadata>> metadata;
   std::vector<NamedTensor> tensors;
 
-  const Metadata* find(std::string_view key) const;  // linear: for the few keys that are needed before there is an index
+  const Metadata* find(
+      std::string_view key) const;  // linear: for the few keys that are needed before there is an index
 };
 
 // One file of a model, which may consist of several. `file` is null when the bytes belong to someone else.

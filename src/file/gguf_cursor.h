@@ -11,8 +11,8 @@
 
 namespace martlet::gguf {
 
-// Reads forward through the bytes of a file and never past them. Reads return false at the end of the file; error() then
-// says why. Strings and spans are borrowed from the bytes.
+// Reads forward through the bytes of a file and never past them. Reads return false at the end of the file; error()
+// then says why. Strings and spans are borrowed from the bytes.
 class Cursor {
  public:
   // `name`: the file's, for errors; must outlive the cursor.
@@ -31,7 +31,8 @@ class Cursor {
   [[nodiscard]] bool read(std::string_view& out);  // u64 length, bytes
   [[nodiscard]] bool read_bytes(uint64_t count, uint64_t each, std::span<const std::byte>& out);
 
-  // Whether the rest of the file can hold `count` items of at least `each` bytes. Nothing is reserved before this is known.
+  // Whether the rest of the file can hold `count` items of at least `each` bytes. Nothing is reserved before this is
+  // known.
   [[nodiscard]] bool holds(uint64_t count, uint64_t each) {
     missing_ = count;
     return count <= remaining() / each;

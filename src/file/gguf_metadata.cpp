@@ -109,7 +109,8 @@ class MetadataReader {
 #include "file/gguf_numbers.def"
 #undef MARTLET_GGUF_NUMBER
     };
-    const auto* found = std::find_if(std::begin(kNumbers), std::end(kNumbers), [&](const Number& n) { return n.id == id; });
+    const auto* found =
+        std::find_if(std::begin(kNumbers), std::end(kNumbers), [&](const Number& n) { return n.id == id; });
     return found == std::end(kNumbers) ? nullptr : found;
   }
 

@@ -21,7 +21,8 @@ constexpr uint64_t kLeastKeyBytes = 8 + 1 + 4 + 1, kLeastTensorBytes = 8 + 1 + 4
 
 Status check_count(Cursor& cursor, uint64_t count, uint64_t each, uint64_t limit) {
   if (!cursor.holds(count, each)) return cursor.error();
-  if (count > limit) return cursor.error("too_many_entries", "more keys or tensors than any model has", cursor.offset());
+  if (count > limit)
+    return cursor.error("too_many_entries", "more keys or tensors than any model has", cursor.offset());
   return {};
 }
 

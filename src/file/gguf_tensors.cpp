@@ -10,7 +10,8 @@
 namespace martlet::gguf {
 namespace {
 
-// No file system holds more. Half of what an int64_t does, so that sizes can be added and padded without further checks.
+// No file system holds more. Half of what an int64_t does, so that sizes can be added and padded without further
+// checks.
 constexpr uint64_t kMostBytes = std::numeric_limits<int64_t>::max() / 2;
 
 // `alignment` is a power of two.
@@ -101,8 +102,8 @@ Status read_tensors(Cursor& cursor, uint64_t count, uint64_t alignment, std::spa
       return cursor.error("tensor_out_of_file", "a tensor does not start at a multiple of the alignment", out[i].name);
     const auto size = static_cast<uint64_t>(view.bytes());
     if (offsets[i] > data.size() || size > data.size() - offsets[i])
-      return cursor.error("tensor_out_of_file", "a tensor ends past the end of the file: it was cut short; fetch it again",
-                          out[i].name);
+      return cursor.error("tensor_out_of_file",
+                          "a tensor ends past the end of the file: it was cut short; fetch it again", out[i].name);
     view.data = data.data() + offsets[i];
   }
   return check_apart(cursor, out);

@@ -18,7 +18,9 @@ void append(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-uint64_t padding(uint64_t size, uint64_t alignment) { return -size % alignment; }
+uint64_t padding(uint64_t size, uint64_t alignment) {
+  return -size % alignment;
+}
 
 }  // namespace
 

@@ -18,7 +18,8 @@ namespace martlet::gguf {
 // The type id of a number type, a compile-time error for what GGUF cannot hold.
 template <class Number>
 consteval uint32_t type_id() {
-  // bool and uint8_t are stored alike: bool belongs to the row that keeps a bool, everything else to the first that stores it.
+  // bool and uint8_t are stored alike: bool belongs to the row that keeps a bool, everything else to the first that
+  // stores it.
 #define MARTLET_GGUF_NUMBER(name, id, stored, kept) \
   if (std::same_as<Number, bool> ? std::same_as<kept, bool> : std::same_as<Number, stored>) return id;
 #include "file/gguf_numbers.def"
@@ -34,7 +35,7 @@ class Writer {
   explicit Writer(uint64_t alignment = kDefaultAlignment);  // a power of two, at least 8
 
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+  requires std::is_arithmetic_v<Number>
   void add(std::string_view key, Number value) {
     begin_value(key, type_id<Number>());
     put(value);
@@ -53,8 +54,8 @@ class Writer {
 
   // The header, up to the data section.
   std::string header() const;
-  // Hands the whole file to `sink`, piece by piece. `data(i)` gives the bytes of the i-th tensor; they are used before the
-  // next call. The first error of either ends the writing.
+  // Hands the whole file to `sink`, piece by piece. `data(i)` gives the bytes of the i-th tensor; they are used before
+  // the next call. The first error of either ends the writing.
   Status write(FunctionRef<Result<Bytes>(size_t)> data, FunctionRef<Status(Bytes)> sink) const;
 
  private:

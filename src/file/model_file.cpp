@@ -18,7 +18,8 @@ std::optional<Kept> as(const Metadata* value) {
 }  // namespace
 
 const Metadata* FileContents::find(std::string_view key) const {
-  const auto found = std::find_if(metadata.begin(), metadata.end(), [&](const auto& entry) { return entry.first == key; });
+  const auto found =
+      std::find_if(metadata.begin(), metadata.end(), [&](const auto& entry) { return entry.first == key; });
   return found == metadata.end() ? nullptr : &found->second;
 }
 
@@ -60,8 +61,12 @@ const TensorView* ModelFile::tensor(std::string_view name) const {
   return found ? &found->view : nullptr;
 }
 
-std::optional<std::string_view> ModelFile::string(std::string_view key) const { return as<std::string_view>(find(key)); }
-std::optional<bool> ModelFile::boolean(std::string_view key) const { return as<bool>(find(key)); }
+std::optional<std::string_view> ModelFile::string(std::string_view key) const {
+  return as<std::string_view>(find(key));
+}
+std::optional<bool> ModelFile::boolean(std::string_view key) const {
+  return as<bool>(find(key));
+}
 
 std::optional<int64_t> ModelFile::integer(std::string_view key) const {
   const Metadata* value = find(key);

@@ -11,8 +11,12 @@
 
 namespace martlet {
 
-inline std::string_view name_of(const NamedTensor& tensor) { return tensor.name; }
-inline std::string_view name_of(const std::pair<std::string_view, Metadata>& entry) { return entry.first; }
+inline std::string_view name_of(const NamedTensor& tensor) {
+  return tensor.name;
+}
+inline std::string_view name_of(const std::pair<std::string_view, Metadata>& entry) {
+  return entry.first;
+}
 
 // Indices of `rows`, sorted by name; rows of the same name in their own order.
 template <class Row>

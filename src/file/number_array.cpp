@@ -36,7 +36,8 @@ int64_t NumberArray::integer(size_t index) const {
   assert(index < size);
   switch (type) {
 #define MARTLET_GGUF_NUMBER(name, id, stored, kept) \
-  case Type::name: return to_integer(load<stored>(bytes, index));
+  case Type::name:                                  \
+    return to_integer(load<stored>(bytes, index));
 #include "file/gguf_numbers.def"
 #undef MARTLET_GGUF_NUMBER
   }
@@ -47,7 +48,8 @@ double NumberArray::number(size_t index) const {
   assert(index < size);
   switch (type) {
 #define MARTLET_GGUF_NUMBER(name, id, stored, kept) \
-  case Type::name: return static_cast<double>(load<stored>(bytes, index));
+  case Type::name:                                  \
+    return static_cast<double>(load<stored>(bytes, index));
 #include "file/gguf_numbers.def"
 #undef MARTLET_GGUF_NUMBER
   }

@@ -53,14 +53,14 @@ struct BlockMXFP4 {  // OCP microscaling: 2^(exponent - 127) * E2M1(code)
 };
 
 // 256 elements in groups of 16 (Q2_K, Q3_K, Q6_K) or 32 (Q4_K, Q5_K, IQ4_XS) with small integer scales of their own.
-struct BlockQ2_K {   // scale * low(scales[g]) * code - minimum * high(scales[g])
+struct BlockQ2_K {  // scale * low(scales[g]) * code - minimum * high(scales[g])
   uint8_t scales[16];
   uint8_t codes[64];  // two bits each: byte 32h + i holds elements 128h + 32j + i at bit 2j
   uint16_t scale, minimum;
 };
-struct BlockQ3_K {    // scale * (scales[g] - 32) * (code - 4)
-  uint8_t high[32];   // third bit of element 32j + i: bit j of byte i
-  uint8_t codes[64];  // as in Q2_K
+struct BlockQ3_K {     // scale * (scales[g] - 32) * (code - 4)
+  uint8_t high[32];    // third bit of element 32j + i: bit j of byte i
+  uint8_t codes[64];   // as in Q2_K
   uint8_t scales[12];  // sixteen of 6 bits: low halves in bytes 0-7, upper two bits in bytes 8-11
   uint16_t scale;
 };
@@ -75,7 +75,7 @@ struct BlockQ5_K {  // as Q4_K, with a fifth bit
   uint8_t high[32];  // bit g of byte i: fifth bit of element 32g + i
   uint8_t codes[128];
 };
-struct BlockQ6_K {  // scale * scales[g] * (code - 32)
+struct BlockQ6_K {   // scale * scales[g] * (code - 32)
   uint8_t low[128];  // byte 64h + i: element 128h + i low, element 128h + 64 + i high
   uint8_t high[64];  // upper two bits, packed as the codes of Q2_K
   int8_t scales[16];

@@ -14,7 +14,9 @@ constexpr FormatInfo kFormats[] = {
 
 }  // namespace
 
-const FormatInfo& info(Format format) { return kFormats[static_cast<size_t>(format)]; }
+const FormatInfo& info(Format format) {
+  return kFormats[static_cast<size_t>(format)];
+}
 
 std::optional<Format> format_from_gguf(uint32_t id) {
   for (const FormatInfo& f : kFormats) {
@@ -24,7 +26,8 @@ std::optional<Format> format_from_gguf(uint32_t id) {
 }
 
 Error unsupported_format(Format format, std::string where) {
-  std::string text = "tensors stored as " + std::string(info(format).name) + " cannot be computed with; choose a file of";
+  std::string text =
+      "tensors stored as " + std::string(info(format).name) + " cannot be computed with; choose a file of";
   for (const FormatInfo& f : kFormats) {
     if (f.computes) (text += ' ') += f.name;
   }

@@ -9,7 +9,9 @@ namespace {
 constexpr int kElements = 256;
 
 // Two bits of element i: bytes of 32 elements, four such rows a half block.
-int two_bits(const uint8_t (&codes)[64], int i) { return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+int two_bits(const uint8_t (&codes)[64], int i) {
+  return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
 
 // Four-bit code of element i where two groups of 32 share 32 bytes.
 int paired_nibble(const uint8_t (&codes)[128], int i) {

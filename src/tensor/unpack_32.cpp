@@ -10,7 +10,9 @@ namespace martlet {
 namespace {
 
 // Four-bit code of element i (0..31).
-int nibble(const uint8_t (&codes)[16], int i) { return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4; }
+int nibble(const uint8_t (&codes)[16], int i) {
+  return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4;
+}
 
 // Five-bit code: the nibble and the element's bit of `high`.
 int five_bits(const uint8_t (&codes)[16], const uint8_t (&high)[4], int i) {
@@ -24,9 +26,15 @@ float half_of_power(uint8_t exponent) {
 
 }  // namespace
 
-void unpack(const BlockF32& block, float* out) { *out = block.value; }
-void unpack(const BlockF16& block, float* out) { *out = half_to_float(block.value); }
-void unpack(const BlockBF16& block, float* out) { *out = bfloat16_to_float(block.value); }
+void unpack(const BlockF32& block, float* out) {
+  *out = block.value;
+}
+void unpack(const BlockF16& block, float* out) {
+  *out = half_to_float(block.value);
+}
+void unpack(const BlockBF16& block, float* out) {
+  *out = bfloat16_to_float(block.value);
+}
 
 void unpack(const BlockQ4_0& block, float* out) {
   const float scale = half_to_float(block.scale);

@@ -66,7 +66,9 @@ TEST_F(MappedFileTest, A17_Fifo) {
   EXPECT_EQ(error_of(path).code, "not_regular_file");
 }
 
-TEST_F(MappedFileTest, A17_Device) { EXPECT_EQ(error_of("/dev/zero").code, "not_regular_file"); }
+TEST_F(MappedFileTest, A17_Device) {
+  EXPECT_EQ(error_of("/dev/zero").code, "not_regular_file");
+}
 
 TEST_F(MappedFileTest, A17_NoPermission) {
   const std::string path = write("secret", "x");
@@ -89,8 +91,10 @@ TEST_F(MappedFileTest, MoreFilesThanCanBeGuardedAreRefused) {
   Error error;
   for (int i = 0; i < 2000 && error.code.empty(); ++i) {
     auto file = MappedFile::open(path);
-    if (file) files.push_back(*file);
-    else error = file.error();
+    if (file)
+      files.push_back(*file);
+    else
+      error = file.error();
   }
   EXPECT_EQ(error.code, "too_many_files");
   files.clear();

@@ -8,7 +8,9 @@ namespace {
 std::atomic<size_t> total{0};
 }
 
-size_t allocated_bytes() { return total.load(); }
+size_t allocated_bytes() {
+  return total.load();
+}
 
 #if defined(__has_feature)
 #define MARTLET_HAS_FEATURE(name) __has_feature(name)
@@ -22,6 +24,10 @@ void* operator new(size_t size) {
   if (void* memory = std::malloc(size ? size : 1)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 #endif

@@ -17,7 +17,9 @@ constexpr uint64_t kHuge = uint64_t{1} << 63;
 constexpr uint32_t kU32 = 4, kI32 = 5, kBool = 7, kText = 8, kList = 9;  // metadata type ids
 constexpr uint32_t kF32 = 0, kQ8_0 = 8, kI8 = 24, kF64 = 28;             // tensor format ids
 
-RawGguf raw() { return {}; }
+RawGguf raw() {
+  return {};
+}
 
 struct Case {
   const char* name;
@@ -80,20 +82,32 @@ TEST(GgufFaults, A2_EntriesAreBounded) {
   expect_refused({
       {"keys", raw().header(0, 100'000).data(2 << 20).bytes, "too_many_entries"},
       {"tensors", raw().header(200'000, 0).data(8 << 20).bytes, "too_many_entries"},
-      {"strings", raw().header(0, 1).text("k").number(kList).number(kText).number(uint64_t{3'000'000}).data(24 << 20).bytes,
+      {"strings",
+       raw().header(0, 1).text("k").number(kList).number(kText).number(uint64_t{3'000'000}).data(24 << 20).bytes,
        "too_many_entries"},
   });
 }
 
 TEST(GgufFaults, A3_Names) {
   const auto twice = [](std::string_view a, std::string_view b) {
-    return raw().header(0, 3).text(a).number(kU32).number(1u).text("between").number(kU32).number(1u).text(b).number(kU32)
-        .number(2u).bytes;
+    return raw()
+        .header(0, 3)
+        .text(a)
+        .number(kU32)
+        .number(1u)
+        .text("between")
+        .number(kU32)
+        .number(1u)
+        .text(b)
+        .number(kU32)
+        .number(2u)
+        .bytes;
   };
   expect_refused({
       {"key", twice("same", "same"), "duplicate_name"},
       {"empty key", twice("", "b"), "duplicate_name"},
-      {"tensor", raw().header(2, 0).tensor("t", {8}, kF32, 0).tensor("t", {8}, kF32, 32).data(64).bytes, "duplicate_name"},
+      {"tensor", raw().header(2, 0).tensor("t", {8}, kF32, 0).tensor("t", {8}, kF32, 32).data(64).bytes,
+       "duplicate_name"},
   });
 }
 
@@ -113,9 +127,11 @@ TEST(GgufFaults, A4_TensorsAndValues) {
       {"element type 13", key(kList).number(13u).number(uint64_t{1}).data(64).bytes, "bad_kv"},
       {"nested array", key(kList).number(kList).number(uint64_t{1}).data(64).bytes, "bad_kv"},
       {"boolean 2", key(kBool).number(uint8_t{2}).data(64).bytes, "bad_kv"},
-      {"boolean 2 in an array", key(kList).number(kBool).number(uint64_t{1}).number(uint8_t{2}).data(64).bytes, "bad_kv"},
+      {"boolean 2 in an array", key(kList).number(kBool).number(uint64_t{1}).number(uint8_t{2}).data(64).bytes,
+       "bad_kv"},
   });
-  EXPECT_EQ(code_of(raw().header(1, 0).tensor(name.substr(1), {8}, kF32, 0).data(64).bytes), "ok") << "63 bytes are allowed";
+  EXPECT_EQ(code_of(raw().header(1, 0).tensor(name.substr(1), {8}, kF32, 0).data(64).bytes), "ok")
+      << "63 bytes are allowed";
 }
 
 TEST(GgufFaults, A5_Alignment) {

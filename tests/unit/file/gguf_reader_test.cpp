@@ -128,6 +128,7 @@ TEST(Gguf, FormatsThatDoNotComputeOpenAndAreRefusedByName) {
 TEST(Gguf, TheSeedsOfTheFuzzerOpen) {
   size_t seeds = 0;
   for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/corpus/gguf")) {
+    if (entry.path().extension() != ".gguf") continue;  // what a fuzzer has added
     const auto model = ModelFile::open(entry.path().string());
     EXPECT_TRUE(model) << model.error().line();
     ++seeds;

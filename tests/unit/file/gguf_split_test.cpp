@@ -86,7 +86,10 @@ TEST_F(GgufSplitTest, A16_MismatchedParts) {
   const struct {
     const char* what;
     Keys keys;
-  } cases[] = {{"another place", {2, 3, 3}}, {"another count", {1, 2, 3}}, {"another model", {1, 3, 4}}, {"no place", {7, 3, 3}}};
+  } cases[] = {{"another place", {2, 3, 3}},
+               {"another count", {1, 2, 3}},
+               {"another model", {1, 3, 4}},
+               {"no place", {7, 3, 3}}};
   for (const auto& test : cases) {
     SCOPED_TRACE(test.what);
     write_model();
