@@ -16,6 +16,31 @@ Error error_of(const char* code, const jinja::Failure& failure, std::string_view
   return {ErrorKind::request, code, failure.text, "template:" + jinja::position(source, at)};
 }
 
+// A conversation whose content is `content`, with what templates commonly read beside it.
+boost::json::object probe(boost::json::value content) {
+  return {{"messages", {{{"role", "user"}, {"content", std::move(content)}}}},
+          {"add_generation_prompt", true},
+          {"bos_token", ""},
+          {"eos_token", ""}};
+}
+
+// What the template makes of a small conversation; empty when it refuses or does not show its content.
+std::string render_probe(const ChatTemplate& chat_template, boost::json::value content) {
+  const TemplateLimits limits{.time = std::chrono::milliseconds(50), .output_bytes = 1 << 20, .memory_bytes = 4 << 20};
+  const auto rendered = chat_template.render(probe(std::move(content)), std::chrono::system_clock::time_point(), limits);
+  return rendered && rendered->text.find("martlet-probe") != std::string::npos ? rendered->text : "";
+}
+
+// A template takes parts when it makes the same of them as of their text: others print the list itself, or refuse.
+ChatTemplate::Content find_content(const ChatTemplate& chat_template) {
+  const std::string of_text = render_probe(chat_template, "martlet-probe");
+  const std::string of_parts =
+      render_probe(chat_template, boost::json::array{{{"type", "text"}, {"text", "martlet-probe"}}});
+  if (of_text.empty() && !of_parts.empty()) return ChatTemplate::Content::parts;
+  const bool same = !of_text.empty() && of_text == of_parts;
+  return same ? ChatTemplate::Content::either : ChatTemplate::Content::strings;
+}
+
 }  // namespace
 
 struct ChatTemplate::Program {
@@ -32,7 +57,9 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::parse(std::string_view
   try {
     auto program = std::make_unique<Program>();
     program->parsed = jinja::parse(source);
-    return std::shared_ptr<const ChatTemplate>(new ChatTemplate(std::move(program)));
+    std::shared_ptr<ChatTemplate> chat_template(new ChatTemplate(std::move(program)));
+    chat_template->content_ = find_content(*chat_template);
+    return std::shared_ptr<const ChatTemplate>(std::move(chat_template));
   } catch (const jinja::Failure& failure) {
     return error_of("template_unsupported", failure, jinja::normalize_newlines(source), 0);
   } catch (const std::bad_alloc&) {

@@ -43,10 +43,15 @@ class ChatTemplate {
   Result<Rendered> render(const boost::json::object& inputs, std::chrono::system_clock::time_point now,
                           const TemplateLimits& limits = {}) const;
 
+  // What a message's `content` may be, found by rendering small conversations when the template is parsed.
+  enum class Content { strings, parts, either };  // parts: a list of {"type": "text", "text": ...}
+  Content content() const { return content_; }
+
  private:
   struct Program;
   explicit ChatTemplate(std::unique_ptr<const Program> program);
   std::unique_ptr<const Program> program_;
+  Content content_ = Content::strings;
 };
 
 }  // namespace martlet

@@ -38,7 +38,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", MARTLET_VERSION);
   Action action;
   for (const Row& row : rows()) {
-    CLI::App* command = app.add_subcommand(row.name, row.summary);
+    std::string name = row.name;
+    if (name.back() == '_') name.pop_back();  // `template` is a word of C++
+    CLI::App* command = app.add_subcommand(name, row.summary);
     Action defined = row.define(*command);
     mirror_environment(*command);
     command->callback([&action, defined] { action = defined; });
