@@ -1,0 +1,174 @@
+// The default model against logits computed in f32 on the dequantized weights by another program (numpy): see
+// docs/accuracy.md.
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/isa/level.h"
+#include "engine/harness.h"
+#include "file/model_file.h"
+#include "hub/resolve.h"
+#include "shared.h"
+
+namespace martlet {
+namespace {
+
+struct Reference {
+  std::string name;
+  std::vector<Token> ids, greedy;
+  std::vector<double> margin;
+  std::vector<std::pair<Token, double>> top;
+  double nll;
+};
+
+std::vector<Reference> read_references() {
+  std::ifstream in(shared_path("vectors/models/smollm2-135m-instruct-q4_1.json"));
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  std::vector<Reference> references;
+  for (const auto& [name, value] : boost::json::parse(text).as_object()) {
+    const boost::json::object& entry = value.as_object();
+    Reference reference{.name = name,
+                        .ids = boost::json::value_to<std::vector<Token>>(entry.at("ids")),
+                        .greedy = boost::json::value_to<std::vector<Token>>(entry.at("greedy")),
+                        .margin = boost::json::value_to<std::vector<double>>(entry.at("margin")),
+                        .top = {},
+                        .nll = entry.at("nll").to_number<double>()};
+    for (const auto& pair : entry.at("top").as_array())
+      reference.top.emplace_back(pair.at(0).to_number<Token>(), pair.at(1).to_number<double>());
+    references.push_back(std::move(reference));
+  }
+  return references;
+}
+
+std::string find_model() {
+  if (const char* path = std::getenv("MARTLET_TEST_MODEL")) return path;
+  const Result<std::string> path = resolve_model("");
+  return path && std::filesystem::exists(*path) ? *path : "";
+}
+
+#define NEEDS_MODEL_AND_REFERENCE()                                       \
+  MARTLET_NEEDS_SHARED("vectors/models/smollm2-135m-instruct-q4_1.json"); \
+  if (find_model().empty()) GTEST_SKIP() << "the default model is not present"
+
+std::unique_ptr<Engine> real_engine(const CpuOptions& cpu, EngineOptions options = {}) {
+  options.context = 1024;
+  auto file = ModelFile::open(find_model());
+  EXPECT_TRUE(file) << file.error().line();
+  auto backend = make_cpu_backend(cpu);
+  EXPECT_TRUE(backend) << backend.error().line();
+  auto engine = Engine::create(*file, std::move(*backend), options);
+  EXPECT_TRUE(engine) << engine.error().line();
+  return std::move(*engine);
+}
+
+std::shared_ptr<RecordingSink> submit(Engine& engine, Request request) {
+  auto sink = std::make_shared<RecordingSink>();
+  const auto id = engine.submit(std::move(request), sink);
+  EXPECT_TRUE(id) << id.error().line();
+  return sink;
+}
+
+struct Measured {
+  double nll = 0;
+  std::vector<std::pair<Token, float>> top;  // for the first token after the prompt
+  std::vector<Token> greedy;
+};
+
+Measured measure(Engine& engine, const Reference& reference) {
+  Request request = greedy(reference.ids, static_cast<int32_t>(reference.greedy.size()));
+  request.prompt_logprobs = true;
+  request.top_logprobs = 20;
+  const auto sink = submit(engine, std::move(request));
+  EXPECT_NE(sink->wait().reason, FinishReason::error);
+  Measured measured;
+  for (const Emitted& e : sink->emitted()) {
+    if (e.prompt) measured.nll -= e.logprob / static_cast<double>(reference.ids.size() - 1);
+    if (!e.prompt && measured.greedy.empty()) measured.top = e.top;
+    if (!e.prompt) measured.greedy.push_back(e.token);
+  }
+  return measured;
+}
+
+// Greedy tokens must be equal up to the first place where the reference itself was in doubt.
+void expect_same_greedy(const Reference& reference, const std::vector<Token>& tokens, double margin) {
+  for (size_t i = 0; i < tokens.size() && reference.margin[i] > margin; ++i)
+    EXPECT_EQ(tokens[i], reference.greedy[i]) << reference.name << " token " << i;
+}
+
+TEST(ReferenceLogits, ScalarLevelWithF32ActivationsWithinTwoThousandths) {
+  NEEDS_MODEL_AND_REFERENCE();
+  const auto engine = real_engine({.level = cpu::levels().front(), .f32_activations = true});
+  for (const Reference& reference : read_references()) {
+    const Measured measured = measure(*engine, reference);
+    double worst = 0;
+    for (const auto& [token, logprob] : reference.top) {
+      const auto found =
+          std::find_if(measured.top.begin(), measured.top.end(), [&](auto& t) { return t.first == token; });
+      // The twentieth and twenty-first may change places.
+      if (found == measured.top.end()) continue;
+      worst = std::max(worst, std::abs(found->second - logprob));
+    }
+    EXPECT_LE(worst, 0.002) << reference.name;
+    EXPECT_NEAR(measured.nll, reference.nll, 0.002) << reference.name;
+    EXPECT_EQ(measured.top.front().first, reference.top.front().first);
+    expect_same_greedy(reference, measured.greedy, 0.01);
+    std::printf("%-8s scalar f32: largest top-20 error %.5f, nll error %.5f\n", reference.name.c_str(), worst,
+                std::abs(measured.nll - reference.nll));
+  }
+}
+
+TEST(ReferenceLogits, FastLevelsWithinOnePercentOfNll) {
+  NEEDS_MODEL_AND_REFERENCE();
+  for (const cpu::Level* level : cpu::levels()) {
+    if (!level->available() || level == cpu::levels().front()) continue;
+    const auto engine = real_engine({.level = level});
+    for (const Reference& reference : read_references()) {
+      const Measured measured = measure(*engine, reference);
+      EXPECT_NEAR(measured.nll, reference.nll, 0.01 * reference.nll) << level->name << " " << reference.name;
+      expect_same_greedy(reference, measured.greedy, 0.7);
+      std::printf("%-8s %s: nll %.5f, reference %.5f (%+.2f %%)\n", reference.name.c_str(), level->name.data(),
+                  measured.nll, reference.nll, 100 * (measured.nll / reference.nll - 1));
+    }
+  }
+}
+
+// Alone, among 32, in other chunks, after a reused prefix: the same tokens, and the same log-probabilities to the bit.
+TEST(BitIdentity, GreedyOutputDoesNotDependOnWhatElseRuns) {
+  NEEDS_MODEL_AND_REFERENCE();
+  const std::vector<Reference> references = read_references();
+  const auto request = [&](size_t i) {
+    const Reference& reference = references[i % references.size()];
+    Request r = greedy(reference.ids, 12);
+    r.prompt.resize(r.prompt.size() - i / references.size() % r.prompt.size());  // prompts of many lengths
+    r.top_logprobs = 2;
+    return r;
+  };
+  const auto answer = [](RecordingSink& sink) {
+    EXPECT_EQ(sink.wait().reason, FinishReason::length);
+    std::vector<std::pair<Token, float>> values;
+    for (const Emitted& e : sink.emitted()) values.emplace_back(e.token, e.logprob);
+    return values;
+  };
+  std::vector<std::vector<std::pair<Token, float>>> alone;
+  {
+    const auto engine = real_engine({}, {.max_sequences = 1});
+    for (size_t i = 0; i < 32; ++i) alone.push_back(answer(*submit(*engine, request(i))));
+  }
+  for (const int32_t chunk : {512, 37, 1}) {
+    const auto engine = real_engine({}, {.max_sequences = 32, .prefill_chunk = chunk});
+    for (const char* round : {"fresh", "with reused prefixes"}) {
+      std::vector<std::shared_ptr<RecordingSink>> sinks;
+      for (size_t i = 0; i < 32; ++i) sinks.push_back(submit(*engine, request(i)));
+      for (size_t i = 0; i < 32; ++i)
+        EXPECT_EQ(answer(*sinks[i]), alone[i]) << "request " << i << " chunk " << chunk << " " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace martlet

@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <limits>
+
+#include "engine/fake_backend.h"
+#include "plan/bandwidth.h"
+#include "plan/ceiling.h"
+#include "plan/planner.h"
+
+namespace martlet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+Hyperparameters model() {
+  Hyperparameters h;
+  h.layers = 16;
+  h.width = 256;
+  h.ffn = 512;
+  h.heads = 8;
+  h.kv_heads = 4;
+  h.key_size = h.value_size = 64;
+  h.context = 32768;
+  h.vocabulary = 1000;
+  return h;
+}
+// Bytes of cache that a token of model() takes: layers, heads, keys and values of 2 bytes.
+constexpr int64_t kTokenBytes = 16 * 4 * 128 * 2;
+
+class Planning : public testing::Test {
+ protected:
+  Result<Plan> plan(int64_t ceiling, const PlanOptions& options = {}) {
+    return make_plan(h_, 100 * kMiB, 90 * kMiB, backend_, {ceiling, "--memory"}, options);
+  }
+  // What the model takes without a cache.
+  int64_t fixed() { return plan(1 << 30)->total() - plan(1 << 30)->cache_tokens * kTokenBytes; }
+
+  Hyperparameters h_ = model();
+  FakeBackend backend_{16, 1, std::make_shared<FakeControls>()};
+};
+
+TEST_F(Planning, WithRoomTheDefaultsHold) {
+  const auto p = plan(int64_t{8} << 30);
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->context, kDefaultContext);
+  EXPECT_EQ(p->cache_tokens, kDefaultContext * kDefaultFullSequences);
+  EXPECT_EQ(p->sequences, kDefaultFullSequences);
+  EXPECT_EQ(p->model_context, 32768);
+}
+
+TEST_F(Planning, ThePoolIsCutBeforeTheContext) {
+  const auto p = plan(fixed() + 10000 * kTokenBytes);
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->context, kDefaultContext);
+  EXPECT_EQ(p->cache_tokens, 10000);
+  EXPECT_EQ(p->sequences, 1);
+  const auto small = plan(fixed() + 3000 * kTokenBytes);
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->context, 2992);  // whole pages
+  EXPECT_LE(small->total(), small->ceiling);
+}
+
+TEST_F(Planning, AContextThatWasAskedForIsNeverCut) {
+  ASSERT_TRUE(plan(fixed() + 4096 * kTokenBytes, {.context = 4096}));
+  const auto p = plan(fixed() + 4096 * kTokenBytes - 1, {.context = 4096});
+  ASSERT_FALSE(p);
+  EXPECT_EQ(p.error().code, "does_not_fit");
+}
+
+TEST_F(Planning, G1_RefusalListsNeedHaveAndFlags) {
+  const auto p = plan(120 * kMiB);
+  ASSERT_FALSE(p);
+  EXPECT_EQ(p.error().kind, ErrorKind::memory);
+  EXPECT_EQ(exit_code(p.error().kind), 4);
+  EXPECT_EQ(p.error().code, "does_not_fit");
+  for (const char* part : {"needs", "0.12 GiB", "--context", "--memory"})
+    EXPECT_NE(p.error().text.find(part), std::string::npos) << part;
+}
+
+TEST_F(Planning, G3_ContextTimesSequencesOverflows) {
+  for (const PlanOptions options :
+       {PlanOptions{1 << 30, 1 << 10}, PlanOptions{std::numeric_limits<int32_t>::max(), 4096}}) {
+    const auto p = plan(int64_t{8} << 30, options);
+    ASSERT_FALSE(p);
+    EXPECT_EQ(p.error().kind, ErrorKind::memory);
+    EXPECT_EQ(p.error().code, "plan_overflow");
+  }
+}
+
+TEST_F(Planning, G3_CacheOfAbsurdModelsOverflows) {
+  h_.layers = 1024;
+  h_.kv_heads = h_.key_size = h_.value_size = 4096;
+  h_.context = 1 << 30;
+  const auto p = plan(int64_t{8} << 30, {1 << 30, 1});
+  ASSERT_FALSE(p);
+  EXPECT_EQ(p.error().code, "plan_overflow");
+}
+
+TEST_F(Planning, AContextBeyondTheModelsIsRefused) {
+  const auto p = plan(int64_t{8} << 30, {.context = 32769});
+  ASSERT_FALSE(p);
+  EXPECT_EQ(p.error().kind, ErrorKind::usage);
+  EXPECT_EQ(p.error().where, "--context");
+}
+
+TEST_F(Planning, RooflineIsBandwidthOverBytesRead) {
+  Plan p = *plan(int64_t{8} << 30);
+  add_roofline(p, 9.0 * kMiB * 90 / 1e9);
+  EXPECT_NEAR(p.roofline_tokens_per_s, 9, 1e-9);
+}
+
+// A made-up hierarchy below a folder of its own.
+class Cgroups : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(root_); }
+  void TearDown() override { fs::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text << "\n";
+  }
+  const fs::path root_ = fs::temp_directory_path() / ("martlet-cgroup-" + std::to_string(getpid()));
+};
+
+TEST_F(Cgroups, G2_TheTightestAncestorOfVersion2Governs) {
+  write("memory.max", "max");
+  write("a/memory.max", "1000");
+  write("a/b/memory.max", "2000");
+  EXPECT_EQ(cgroup_limit(root_, "0::/a/b\n"), 1000);
+  EXPECT_EQ(cgroup_limit(root_, "0::/\n"), std::nullopt);
+}
+
+TEST_F(Cgroups, G2_Version1AndItsNoLimit) {
+  write("memory/memory.limit_in_bytes", "9223372036854771712");
+  write("memory/a/memory.limit_in_bytes", "5000");
+  EXPECT_EQ(cgroup_limit(root_, "5:cpu,memory:/a\n4:cpuset:/\n"), 5000);
+  EXPECT_EQ(cgroup_limit(root_, "5:memory:/\n"), std::nullopt);
+}
+
+TEST_F(Cgroups, G2_InAContainerTheMountItselfIsTheGroup) {
+  write("memory.max", "7000");
+  EXPECT_EQ(cgroup_limit(root_, "0::/system.slice/docker-0123.scope\n"), 7000);
+  EXPECT_EQ(cgroup_limit(root_, "0::/../../elsewhere\n"), 7000);
+  EXPECT_EQ(cgroup_limit(root_, "nonsense\n::\n"), std::nullopt);
+}
+
+TEST(CeilingOfMemory, TheFlagWins) {
+  EXPECT_EQ(memory_ceiling(123).bytes, 123);
+  EXPECT_EQ(memory_ceiling(123).source, "--memory");
+  EXPECT_GT(memory_ceiling(0).bytes, 0);
+}
+
+TEST(Bandwidth, IsPlausible) {
+  const double gb_s = measure_read_bandwidth(2);
+  EXPECT_GT(gb_s, 0.1);
+  EXPECT_LT(gb_s, 5000);
+}
+
+}  // namespace
+}  // namespace martlet
