@@ -24,9 +24,10 @@ namespace {
 
 // Rows whose logits are there at once.
 constexpr int64_t kLogitRows = 32;
-// Intermediates as wide as the widest that are alive at once, at most: the residual stream twice, an operator's input,
-// its quantized form and its output.
-constexpr int64_t kLiveTensors = 5;
+// Blocks that a step uses at once come to this many of the widest tensor. There are six (the residual stream twice, an
+// operator's input, its quantized form, its output, rotations), each at most half as wide as the widest: gate and up side
+// by side, which are never there as a whole.
+constexpr int64_t kLiveTensors = 3;
 
 Error out_of_memory() {
   return {ErrorKind::memory, "out_of_memory", "the system has no memory for this step; use smaller prefill chunks", ""};

@@ -13,7 +13,7 @@ struct Level;
 struct CpuOptions {
   int32_t threads = 0;                 // 0: one for each physical core that the process may use
   const cpu::Level* level = nullptr;   // null: choose_level()
-  int32_t max_rows = 512;              // of one step
+  int32_t max_rows = 1024;             // of one step
   bool f32_activations = false;        // multiply weights with activations as they are, not rounded to 8 bits: slow, exact
 };
 
