@@ -16,9 +16,9 @@ struct Range {
 
 constexpr Range kRanges[] = {
     {"temperature", &SamplingParameters::temperature, 0, 100, true, "must be between 0 and 100"},
-    {"top_p", &SamplingParameters::top_p, 0, 1, false, "must be above 0 and at most 1"},
+    {"top_p", &SamplingParameters::top_p, 0, 1, true, "must be between 0 and 1"},
     {"min_p", &SamplingParameters::min_p, 0, 1, true, "must be between 0 and 1"},
-    {"typical_p", &SamplingParameters::typical_p, 0, 1, false, "must be above 0 and at most 1"},
+    {"typical_p", &SamplingParameters::typical_p, 0, 1, true, "must be between 0 and 1"},
     {"repetition_penalty", &SamplingParameters::repetition_penalty, 0, 100, false, "must be above 0 and at most 100"},
     {"presence_penalty", &SamplingParameters::presence_penalty, -100, 100, true, "must be between -100 and 100"},
     {"frequency_penalty", &SamplingParameters::frequency_penalty, -100, 100, true, "must be between -100 and 100"},

@@ -66,7 +66,7 @@ TEST(SamplingFaults, D3_EveryBadFieldIsNamed) {
     return status ? std::string() : status.error().where;
   };
   for (const float bad : {-1.0f, kNan, kInf}) EXPECT_EQ(where([=](auto& p) { p.temperature = bad; }), "temperature");
-  for (const float bad : {0.0f, 1.1f, kNan}) {
+  for (const float bad : {-0.1f, 1.1f, kNan}) {
     EXPECT_EQ(where([=](auto& p) { p.top_p = bad; }), "top_p");
     EXPECT_EQ(where([=](auto& p) { p.typical_p = bad; }), "typical_p");
   }
