@@ -21,15 +21,16 @@ function(martlet_room name)
   target_link_libraries(martlet_${name} ${scope} ${ROOM_DEPS} ${ROOM_LIBS})
 endfunction()
 
-# martlet_unit_test(room): tests/unit/<room>/*.cpp as one GoogleTest program, each case a ctest.
-function(martlet_unit_test room)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${room}/*.cpp)
+# martlet_unit_test(name libraries...): tests/unit/<name>/*.cpp as one GoogleTest program, each case a ctest. Where a room
+# has that name, it is linked.
+function(martlet_unit_test name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${name}/*.cpp)
   if(NOT sources)
     return()
   endif()
-  add_executable(test_${room} ${sources})
-  target_include_directories(test_${room} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
-  target_link_libraries(test_${room} PRIVATE martlet_${room} ${ARGN} GTest::gtest_main)
-  gtest_discover_tests(test_${room} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} TEST_PREFIX "${room}." DISCOVERY_TIMEOUT 60
+  add_executable(test_${name} ${sources})
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+  target_link_libraries(test_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:martlet_${name}> ${ARGN} GTest::gtest_main)
+  gtest_discover_tests(test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 300 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()

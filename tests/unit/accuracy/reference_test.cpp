@@ -30,7 +30,8 @@ std::vector<Reference> read_references() {
   std::ifstream in(shared_path("vectors/models/smollm2-135m-instruct-q4_1.json"));
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   std::vector<Reference> references;
-  for (const auto& [name, value] : boost::json::parse(text).as_object()) {
+  const boost::json::value document = boost::json::parse(text);
+  for (const auto& [name, value] : document.as_object()) {
     const boost::json::object& entry = value.as_object();
     Reference reference{.name = name,
                         .ids = boost::json::value_to<std::vector<Token>>(entry.at("ids")),
