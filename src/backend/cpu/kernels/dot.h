@@ -7,30 +7,60 @@
 namespace martlet::cpu {
 namespace {
 
+// Whether the level multiplies two tokens at once.
+template <class V>
+concept PairsTokens = requires { typename V::TokenPair; };
+
+template <class V, int Columns, int R, int T, class Code, class Fold>
+MARTLET_INLINE void dot_token_pairs(Code code, const int8_t* const (&x)[T], Fold fold) {
+  typename V::TokenPair sum[R][T / 2];
+  unroll<R>([&](auto r) { unroll<T / 2>([&](auto t) { sum[r][t] = V::pair_zero(); }); });
+  unroll<Columns / 2>([&](auto two) {
+    constexpr std::integral_constant<int, 2 * two> k;
+    constexpr std::integral_constant<int, 2 * two + 1> next;
+    unroll<R>([&](auto r) {
+      typename V::Int w = code(r, k), w_next = code(r, next);
+      unroll<T / 2>([&](auto t) {
+        sum[r][t] = V::pair_dot(sum[r][t], w, w_next, x[2 * t] + 4 * k, x[2 * t + 1] + 4 * k);
+      });
+    });
+  });
+  unroll<R>([&](auto r) {
+    unroll<T / 2>([&](auto t) {
+      fold(r, std::integral_constant<int, 2 * t>{}, V::pair_first(sum[r][t]));
+      fold(r, std::integral_constant<int, 2 * t + 1>{}, V::pair_second(sum[r][t]));
+    });
+  });
+}
+
 // code(r, k): column k (four codes a row) of row vector r, prepared. x[t]: 4 * Columns codes of token t.
 // fold(r, t, partial) receives the sums, in as many pieces as the level's exact depth asks for.
 template <class V, Codes C, int Columns, int R, int T, class Code, class Fold>
 MARTLET_INLINE void dot_columns(Code code, const int8_t* const (&x)[T], Fold fold) {
-  constexpr int depth = V::template depth<C> < Columns ? V::template depth<C> : Columns;
-  unroll<Columns / depth>([&](auto run) {
-    typename V::Partial partial[R][T];
-    unroll<depth>([&](auto step) {
-      constexpr std::integral_constant<int, run * depth + step> k;
-      typename V::Int w[R];
-      unroll<R>([&](auto r) { w[r] = code(r, k); });
-      unroll<T>([&](auto t) {
-        typename V::Int four = V::broadcast_four(x[t] + 4 * k);
-        unroll<R>([&](auto r) {
-          if constexpr (step == 0) {
-            partial[r][t] = V::template dot<C>(w[r], four);
-          } else {
-            partial[r][t] = V::template dot<C>(partial[r][t], w[r], four);
-          }
+  if constexpr (PairsTokens<V> && T % 2 == 0) {
+    dot_token_pairs<V, Columns, R, T>(code, x, fold);
+  } else {
+    constexpr int depth = V::template depth<C> < Columns ? V::template depth<C> : Columns;
+    unroll<Columns / depth>([&](auto run) {
+      typename V::Partial partial[R][T];
+      unroll<depth>([&](auto step) {
+        constexpr std::integral_constant<int, run * depth + step> k;
+        typename V::Int w[R];
+        unroll<R>([&](auto r) { w[r] = code(r, k); });
+        unroll<T>([&](auto t) {
+          typename V::Int four = V::broadcast_four(x[t] + 4 * k);
+          unroll<R>([&](auto r) {
+            if constexpr (step == 0) {
+              partial[r][t] = V::template dot<C>(w[r], four);
+            } else {
+              partial[r][t] = V::template dot<C>(partial[r][t], w[r], four);
+            }
+          });
         });
       });
+      unroll<R>([&](auto r) { unroll<T>([&](auto t) { fold(r, t, partial[r][t]); }); });
     });
-    unroll<R>([&](auto r) { unroll<T>([&](auto t) { fold(r, t, partial[r][t]); }); });
-  });
+  }
 }
 
 // What a level's kernels multiply more than the format's codes say, and what must be taken off again.

@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/linear_256.h"
 #include "backend/cpu/kernels/linear_32.h"
 #include "backend/cpu/kernels/linear_float.h"
+#include "backend/cpu/kernels/peak.h"
 #include "backend/cpu/kernels/quantize.h"
 
 namespace martlet::cpu {
@@ -58,11 +59,11 @@ MARTLET_INLINE void store_outputs(const LinearJob& job, int64_t row, const Place
   }
 }
 
-// body(T) with the smallest T of 1, 2, 4, 6, 8 that holds `tokens`, or Most. Unused places repeat the last token.
+// body(T) with the smallest T of Least, 2 * Least ... Most that holds `tokens`, or Most. Unused places repeat the last token.
 template <int Most, int Least, class Body>
 MARTLET_INLINE void with_tokens(int64_t tokens, Body body) {
   if constexpr (Least < Most) {
-    if (tokens > Least) return with_tokens<Most, Least == 1 ? 2 : Least + 2 == 6 && Most == 8 ? 8 : Least + 2>(tokens, body);
+    if (tokens > Least) return with_tokens<Most, std::min(Most, 2 * Least)>(tokens, body);
   }
   body(std::integral_constant<int, Least>{});
 }
@@ -145,7 +146,7 @@ struct LinearRun {
         Kernel::fill_panel(job.weights + at[r].first * job.weight_row_bytes, job.weight_row_bytes, job.columns, r, panel);
       }
       for (int64_t t0 = 0; t0 < job.rows; t0 += V::panel_tokens) {
-        with_tokens<V::panel_tokens, 2>(job.rows - t0, [&](auto t) { sweep<t>(job, panel, at, t0); });
+        with_tokens<V::panel_tokens, std::max(2, V::panel_tokens - 2)>(job.rows - t0, [&](auto t) { sweep<t>(job, panel, at, t0); });
       }
     }
   }
@@ -219,7 +220,7 @@ int64_t scratch_bytes(int64_t columns) {
 }
 
 template <class V>
-constexpr LinearKernels linear_kernels = {&quantize<V>, &run_any<V>, &scratch_bytes<V>};
+constexpr LinearKernels linear_kernels = {&quantize<V>, &run_any<V>, &scratch_bytes<V>, &run_peak<V>};
 
 }  // namespace
 }  // namespace martlet::cpu
