@@ -39,6 +39,7 @@ CpuBackend::CpuBackend(const CpuOptions& options, const Level& level, int thread
     : level_(level),
       max_rows_(options.max_rows),
       exact_(options.f32_activations),
+      cache_values_(exact_ ? CacheValues::f32 : CacheValues::f16),
       pool_(threads),
       workers_(static_cast<size_t>(threads)) {}
 
@@ -65,7 +66,7 @@ bool CpuBackend::reserve(Mapping Worker::*part, int64_t bytes) {
 Result<ModelId> CpuBackend::open(std::span<const CacheGroup> groups) {
   auto model = std::make_unique<OpenModel>();
   for (const CacheGroup& group : groups) {
-    MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group));
+    MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group, cache_values_));
     model->caches.push_back(std::move(cache));
     if (!reserve(&Worker::attention, attention_scratch_bytes(group.key_size, group.value_size))) return out_of_memory();
   }

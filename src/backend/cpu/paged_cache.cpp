@@ -7,7 +7,7 @@
 
 namespace martlet::cpu {
 
-Result<PagedCache> PagedCache::create(const CacheGroup& group) {
+Result<PagedCache> PagedCache::create(const CacheGroup& group, CacheValues stored_as) {
   if (group.layers < 1 || group.kv_heads < 1 || group.pages < 1 || group.key_size < 2 || group.key_size % 2 != 0 ||
       group.value_size < 16 || group.value_size % 16 != 0) {
     return Error{ErrorKind::model, "unsupported_head_size",
@@ -15,9 +15,10 @@ Result<PagedCache> PagedCache::create(const CacheGroup& group) {
   }
   PagedCache cache;
   cache.group_ = group;
+  cache.stored_as_ = stored_as;
   const Checked sizes = Checked(static_cast<uint64_t>(group.key_size)) + Checked(static_cast<uint64_t>(group.value_size));
   const Checked heads = Checked(static_cast<uint64_t>(group.layers)) * Checked(static_cast<uint64_t>(group.kv_heads));
-  const Checked bytes = sizes * heads * Checked(uint64_t{kPageTokens} * sizeof(uint16_t)) *
+  const Checked bytes = sizes * heads * Checked(static_cast<uint64_t>(kPageTokens * bytes_of(stored_as))) *
                         Checked(static_cast<uint64_t>(group.pages));
   if (bytes.within(uint64_t{1} << 62)) cache.memory_ = Mapping(static_cast<int64_t>(*bytes.get()));
   if (!cache.memory_.data()) {
@@ -30,12 +31,14 @@ Result<PagedCache> PagedCache::create(const CacheGroup& group) {
 }
 
 void PagedCache::copy(Page from, Page to, int32_t tokens) const {
+  const int64_t value = bytes_of(stored_as_);
   for (int32_t layer = 0; layer < group_.layers; ++layer) {
     for (int32_t head = 0; head < group_.kv_heads; ++head) {
-      const uint16_t* source = keys(from, layer, head);
-      uint16_t* target = keys(to, layer, head);
-      for (int32_t i = 0; i < group_.key_size; ++i) std::copy_n(source + i * kPageTokens, tokens, target + i * kPageTokens);
-      std::copy_n(values(from, layer, head), int64_t{tokens} * group_.value_size, values(to, layer, head));
+      const std::byte* source = keys(from, layer, head);
+      std::byte* target = keys(to, layer, head);
+      for (int64_t at = 0; at < group_.key_size * kPageTokens * value; at += kPageTokens * value)
+        std::copy_n(source + at, tokens * value, target + at);
+      std::copy_n(values(from, layer, head), tokens * group_.value_size * value, values(to, layer, head));
     }
   }
 }

@@ -41,14 +41,31 @@ const float* item_queries(const AttentionStep& step, const AttentionItem& item) 
   return step.queries + (row * step.group() + item.first_query_head) * step.attention.key_size;
 }
 
+// Keys or values of one page: as cached, and as floats where they are halves that many queries share.
+struct PageMatrix {
+  const std::byte* cached;
+  const float* floats;  // null: not widened
+
+  PageMatrix(const AttentionStep& step, const std::byte* cached, int64_t size, int64_t queries, float* room)
+      : cached(cached), floats(nullptr) {
+    if (step.cache.stored_as() == CacheValues::f32) {
+      floats = reinterpret_cast<const float*>(cached);
+    } else if (queries > kFewQueries) {
+      step.level.attention->widen(reinterpret_cast<const uint16_t*>(cached), size * kPageTokens, room);
+      floats = room;
+    }
+  }
+};
+
 // c = a * b or c += a * b, where b is a matrix of a page.
 void multiply_page(const AttentionStep& step, const float* a, int64_t a_stride, int64_t rows, int64_t depth,
-                   const uint16_t* halves, const float* widened, int64_t columns, float* c, int64_t c_stride, bool add) {
+                   const PageMatrix& b, int64_t columns, float* c, int64_t c_stride, bool add) {
   const AttentionKernels& kernels = *step.level.attention;
-  if (rows <= kFewQueries) {
-    kernels.multiply_halves(a, a_stride, rows, depth, halves, columns, columns, c, c_stride, add);
+  if (b.floats) {
+    kernels.multiply(a, a_stride, rows, depth, b.floats, columns, columns, c, c_stride, add);
   } else {
-    kernels.multiply(a, a_stride, rows, depth, widened, columns, columns, c, c_stride, add);
+    const auto* halves = reinterpret_cast<const uint16_t*>(b.cached);
+    kernels.multiply_halves(a, a_stride, rows, depth, halves, columns, columns, c, c_stride, add);
   }
 }
 
@@ -56,10 +73,10 @@ void score_page(const AttentionStep& step, const AttentionItem& item, int32_t sp
   const int64_t key_size = step.attention.key_size;
   const int64_t first = first_seeing(step, item.tile, span, first_token + 1) * item.query_heads;
   const Page page = step.page(item.tile.sequence, span * kSpanTokens + first_token);
-  const uint16_t* keys = step.cache.keys(page, step.attention.layer, static_cast<int32_t>(item.key_head));
-  if (item.queries() - first > kFewQueries) step.level.attention->widen(keys, key_size * kPageTokens, scratch.page);
+  const PageMatrix keys(step, step.cache.keys(page, step.attention.layer, static_cast<int32_t>(item.key_head)), key_size,
+                        item.queries() - first, scratch.page);
   multiply_page(step, item_queries(step, item) + first * key_size, key_size, item.queries() - first, key_size, keys,
-                scratch.page, kPageTokens, scratch.scores + first * kSpanTokens + first_token, kSpanTokens, false);
+                kPageTokens, scratch.scores + first * kSpanTokens + first_token, kSpanTokens, false);
 }
 
 // Rows that see the whole page together, the others row by row: slots beyond what a row sees hold anything, even NaN.
@@ -69,16 +86,37 @@ void sum_page(const AttentionStep& step, const AttentionItem& item, int32_t span
   const int64_t some = first_seeing(step, item.tile, span, first_token + 1);
   const int64_t all = first_seeing(step, item.tile, span, first_token + kPageTokens);
   const Page page = step.page(item.tile.sequence, span * kSpanTokens + first_token);
-  const uint16_t* values = step.cache.values(page, step.attention.layer, static_cast<int32_t>(item.key_head));
   const int64_t together = (item.tile.rows - all) * heads;
-  if (together > kFewQueries || heads > kFewQueries)
-    step.level.attention->widen(values, value_size * kPageTokens, scratch.page);
+  const PageMatrix values(step, step.cache.values(page, step.attention.layer, static_cast<int32_t>(item.key_head)),
+                          value_size, std::max(together, heads), scratch.page);
   const auto sum = [&](int64_t row, int64_t queries, int64_t tokens) {
     multiply_page(step, scratch.scores + row * heads * kSpanTokens + first_token, kSpanTokens, queries, tokens, values,
-                  scratch.page, value_size, out + row * heads * value_size, value_size, first_token > 0);
+                  value_size, out + row * heads * value_size, value_size, first_token > 0);
   };
   for (int64_t i = some; i < all; ++i) sum(i, heads, visible(step, item.tile.first_row + i, span) - first_token);
   if (together > 0) sum(all, together, kPageTokens);
+}
+
+template <class T>
+void scatter(const T* key, int64_t size, std::byte* keys, int32_t slot) {
+  T* to = reinterpret_cast<T*>(keys) + slot;
+  for (int64_t i = 0; i < size; ++i) to[i * kPageTokens] = key[i];
+}
+
+void store_key(const AttentionStep& step, const Scratch& room, std::byte* keys, int32_t slot) {
+  const int64_t size = step.attention.key_size;
+  if (step.cache.stored_as() == CacheValues::f32) return scatter(room.key, size, keys, slot);
+  step.level.attention->narrow(room.key, padded(size), room.halves);
+  scatter(room.halves, size, keys, slot);
+}
+
+void store_value(const AttentionStep& step, const float* value, std::byte* values, int32_t slot) {
+  const int64_t size = step.attention.value_size;
+  if (step.cache.stored_as() == CacheValues::f32) {
+    std::copy_n(value, size, reinterpret_cast<float*>(values) + slot * size);
+  } else {
+    step.level.attention->narrow(value, size, reinterpret_cast<uint16_t*>(values) + slot * size);
+  }
 }
 
 }  // namespace
@@ -152,12 +190,10 @@ void write_row(const AttentionStep& step, int64_t row, std::byte* scratch) {
   const Page page = step.page(step.row_sequences[static_cast<size_t>(row)], position);
   for (int32_t h = 0; h < a.kv_heads; ++h, from += a.key_size) {
     prepare(from, step.k_norm, a.k_norm.epsilon, room.key);
-    step.level.attention->narrow(room.key, padded(a.key_size), room.halves);
-    uint16_t* keys = step.cache.keys(page, a.layer, h) + slot;
-    for (int32_t i = 0; i < a.key_size; ++i) keys[i * kPageTokens] = room.halves[i];
+    store_key(step, room, step.cache.keys(page, a.layer, h), slot);
   }
   for (int32_t h = 0; h < a.kv_heads; ++h, from += a.value_size)
-    step.level.attention->narrow(from, a.value_size, step.cache.values(page, a.layer, h) + int64_t{slot} * a.value_size);
+    store_value(step, from, step.cache.values(page, a.layer, h), slot);
 }
 
 int64_t attend_span(const AttentionStep& step, const AttentionItem& item, int32_t span, const Partial& result,

@@ -24,8 +24,8 @@ constexpr float kMagnitude = 1.1f;
 // A model of one attention layer: its tokens are rows of a table that holds q, k and v.
 class AttentionModel {
  public:
-  AttentionModel(const Shape& shape, const Level* level, int threads, int32_t layers = 1)
-      : shape_(shape), backend_(make_backend(level, threads)) {
+  AttentionModel(const Shape& shape, const Level* level, int threads, int32_t layers = 1, bool f32 = false)
+      : shape_(shape), f32_(f32), backend_(make_backend(level, threads, f32)) {
     const CacheGroup group = {CacheGroup::Kind::paged, layers, shape.kv_heads, shape.key_size, shape.value_size, 200};
     auto model = backend_->open({&group, 1});
     EXPECT_TRUE(model);
@@ -70,14 +70,14 @@ class AttentionModel {
       for (int32_t p = 0; p <= position; ++p) {
         const auto k = head(tokens[static_cast<size_t>(p)], (shape_.heads + kv) * shape_.key_size, p, k_norm_values_, 1e-6);
         double score = 0;
-        for (size_t i = 0; i < q.size(); ++i) score += q[i] * half_to_float(float_to_half(static_cast<float>(k[i])));
+        for (size_t i = 0; i < q.size(); ++i) score += q[i] * cached(k[i]);
         scores.push_back(score / std::sqrt(shape_.key_size));
         largest = std::max(largest, scores.back());
       }
       for (int32_t p = 0; p <= position; ++p) {
         const double weight = std::exp(scores[static_cast<size_t>(p)] - largest);
         const float* v = &table_values_[static_cast<size_t>(tokens[static_cast<size_t>(p)] * columns_ + value_offset(kv))];
-        for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * half_to_float(float_to_half(v[i]));
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * cached(v[i]);
         total += weight;
       }
       for (double sum : sums) out.push_back(sum / total);
@@ -119,7 +119,12 @@ class AttentionModel {
     return x;
   }
 
+  double cached(double x) const {
+    return f32_ ? x : half_to_float(float_to_half(static_cast<float>(x)));
+  }
+
   Shape shape_;
+  bool f32_;
   std::unique_ptr<Backend> backend_;
   ModelId model_{};
   int32_t columns_ = 0;
@@ -186,6 +191,19 @@ TEST(Attention, MatchesDoubles) {
   }
 }
 
+TEST(Attention, CacheOfF32IsExact) {
+  const Shape shape = {9, 3, 64, 64, true};
+  AttentionModel model(shape, available_levels().back(), 2, 1, true);
+  for (const auto& [first, count] : {std::pair{0, 300}, {300, 1}}) {
+    Rows rows;
+    add_rows(rows, 0, first, count);
+    const std::vector<float> out = model.run(rows);
+    const auto expected = model.expected(sequence_tokens(0), first + count - 1);
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(out[static_cast<size_t>(count - 1) * expected.size() + i], expected[i], 3e-6) << i;
+  }
+}
+
 // Results of sequences 0 and 1, row after row: prefilled at once on the scalar level.
 std::vector<float> whole(const Shape& shape, int s, int32_t count) {
   AttentionModel model(shape, levels()[0], 1);
@@ -249,12 +267,18 @@ TEST(Attention, IgnoresWhatLiesBeyondThePosition) {
   EXPECT_EQ(out, expected);
 }
 
-TEST(Attention, PagesAreCopiedReadAndWritten) {
+class AttentionPages : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(CacheOf, AttentionPages, testing::Bool(),
+                         [](const auto& f32) { return std::string(f32.param ? "f32" : "f16"); });
+
+TEST_P(AttentionPages, AreCopiedReadAndWritten) {
   const Shape shape = {6, 2, 64, 32};
-  const std::vector<float> expected = whole(shape, 0, 100);
+  Rows all;
+  add_rows(all, 0, 0, 100);
+  const std::vector<float> expected = AttentionModel(shape, available_levels().back(), 1, 3, GetParam()).run(all);
   const size_t width = static_cast<size_t>(shape.heads * shape.value_size);
   const auto tokens = sequence_tokens(0);
-  AttentionModel model(shape, available_levels().back(), 2, 3);
+  AttentionModel model(shape, available_levels().back(), 2, 3, GetParam());
   Rows prefix;
   add_rows(prefix, 0, 0, 70);
   model.run(prefix);
