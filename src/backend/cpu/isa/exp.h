@@ -17,12 +17,14 @@ MARTLET_INLINE typename V::Float exp(typename V::Float x) {
   Float n = V::round(V::mul(x, V::broadcast(1.44269504f)));
   Float r = V::fnma(n, V::broadcast(0.693359375f), x);  // ln 2 in two parts: the first has few bits, so n times it is exact
   r = V::fnma(n, V::broadcast(-2.12194440e-4f), r);
-  constexpr float kTaylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
   Float p = V::broadcast(1.0f / 5040);
-  for (float c : kTaylor) p = V::fma(p, r, V::broadcast(c));
+  unroll<7>([&](auto i) {  // a loop over an array in memory would cost as much as all the rest
+    constexpr float kTaylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+    p = V::fma(p, r, V::broadcast(kTaylor[i]));
+  });
   Int whole = V::to_int(n);
   Int half = V::to_int(V::mul(n, V::broadcast(0.5f)));
-  auto power = [](Int e) __attribute__((always_inline)) { return V::as_float(V::left(V::add(e, V::broadcast(127)), 23)); };
+  auto power = [](Int e) MARTLET_INLINED { return V::as_float(V::left(V::add(e, V::broadcast(127)), 23)); };
   return V::mul(V::mul(p, power(half)), power(V::sub(whole, half)));
 }
 

@@ -34,17 +34,17 @@ struct AttentionBody {
     unroll<Rows>([&](auto i) { unroll<Width>([&](auto j) { sums[i][j].store(c + i * c_stride + j * W::size); }); });
   }
 
+  // `Rows` rows from column j on, in tiles that are as wide as fits.
   template <int Rows, int Width, class B>
-  static void row_group(const float* a, int64_t a_stride, int64_t depth, const B* b, int64_t b_stride, int64_t columns,
-                        float* c, int64_t c_stride, bool add) {
-    int64_t j = 0;
+  MARTLET_INLINE static void row_group(const float* a, int64_t a_stride, int64_t depth, const B* b, int64_t b_stride,
+                                       int64_t columns, float* c, int64_t c_stride, bool add, int64_t j = 0) {
     for (; j + Width * W::size <= columns; j += Width * W::size)
       tile<Rows, Width>(a, a_stride, depth, b + j, b_stride, c + j, c_stride, add);
-    for (; j < columns; j += W::size) tile<Rows, 1>(a, a_stride, depth, b + j, b_stride, c + j, c_stride, add);
+    if constexpr (Width > 1) row_group<Rows, Width / 2>(a, a_stride, depth, b, b_stride, columns, c, c_stride, add, j);
   }
 
-  // Few rows take wider tiles, so that there are enough independent chains to hide a multiply-add's latency. Tiles of six
-  // rows and one wide, or three and two, fill the sixteen registers of AVX2; longer vectors have room for two wides.
+  // Few rows take wider tiles, so that there are enough independent chains to hide a multiply-add's latency. Six rows and
+  // one wide fill the sixteen registers of AVX2; longer vectors have room for two wides.
   template <class B>
   static void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const B* b, int64_t b_stride,
                        int64_t columns, float* c, int64_t c_stride, bool add) {
@@ -55,7 +55,7 @@ struct AttentionBody {
     };
     while (rows >= 6) group(std::integral_constant<int, 6>{}, std::integral_constant<int, kWidth>{});
     if (rows >= 4) group(std::integral_constant<int, 4>{}, std::integral_constant<int, kWidth>{});
-    if (rows == 3) group(std::integral_constant<int, 3>{}, std::integral_constant<int, 2>{});
+    if (rows == 3) group(std::integral_constant<int, 3>{}, std::integral_constant<int, kWidth>{});
     if (rows == 2) group(std::integral_constant<int, 2>{}, std::integral_constant<int, 2>{});
     if (rows == 1) group(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{});
   }

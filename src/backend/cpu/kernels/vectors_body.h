@@ -96,7 +96,9 @@ struct VectorBody {
   }
 
   static void scale(float* x, float factor, int64_t size) {
-    for (int64_t i = 0; i < size; ++i) x[i] *= factor;
+    int64_t i = 0;
+    for (; i + V::lanes <= size; i += V::lanes) V::store(x + i, V::mul(V::load(x + i), V::broadcast(factor)));
+    for (; i < size; ++i) x[i] *= factor;
   }
 };
 
