@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "cli/chat/text_layout.h"
+
 namespace martlet::cli {
 namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(30);
-
-// A model's output must not steer the terminal.
-bool is_shown(unsigned char c) {
-  return c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f);
-}
 
 }  // namespace
 
@@ -19,16 +16,7 @@ MarkdownStream::MarkdownStream(bool colours, std::function<ScreenSize()> size,
     : colours_(colours), size_(std::move(size)), write_(std::move(write)) {}
 
 void MarkdownStream::push(std::string_view text) {
-  // Control characters U+0080 to U+009F are two bytes, C2 80 to C2 9F: some terminals obey them.
-  for (const char c : text) {
-    if (!is_shown(static_cast<unsigned char>(c))) continue;
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x80 && byte <= 0x9f && pending_.ends_with('\xc2')) {
-      pending_.pop_back();
-      continue;
-    }
-    pending_ += c;
-  }
+  pending_ += without_controls(text);  // a model's output must not steer the terminal
   if (std::chrono::steady_clock::now() - drawn_ >= kRedraw) draw();
 }
 

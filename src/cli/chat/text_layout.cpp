@@ -89,6 +89,18 @@ int columns_of(std::string_view text) {
   return columns;
 }
 
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const utf8::Decoded decoded = utf8::decode(text, at);
+    const char32_t c = decoded.codepoint;
+    const bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c <= 0x9f);
+    if (!control) out += text.substr(at, decoded.length);
+    at += decoded.length;
+  }
+  return out;
+}
+
 std::vector<std::string> lay_out(const std::vector<StyledText>& block, const Indent& indent, int width, bool wrap,
                                  bool colours) {
   constexpr int kLeast = 8;  // columns of text, however deep the block is indented

@@ -38,4 +38,7 @@ std::vector<std::string> lay_out(const std::vector<StyledText>& block, const Ind
 // Columns that `text` takes on a terminal.
 int columns_of(std::string_view text);
 
+// `text`, valid UTF-8, without the control characters that a terminal would obey; line breaks and tabs stay.
+std::string without_controls(std::string_view text);
+
 }  // namespace martlet::cli

@@ -119,10 +119,8 @@ TEST(MarkdownStream, TheModelDoesNotSteerTheTerminal) {
   std::string out;
   MarkdownStream stream(
       false, [] { return ScreenSize{}; }, [&](const std::string& text) { out += text; });
-  stream.push("a\x1b[2Jb\x07\r\xc2");
-  stream.push(
-      "\x9b"
-      "31mc");
+  stream.push("a\x1b[2Jb\x07\r");
+  stream.push("\u009b31mc");
   stream.finish();
   EXPECT_EQ(out.find("\x1b[2J"), std::string::npos);
   EXPECT_EQ(out.find('\x07'), std::string::npos);
