@@ -39,7 +39,7 @@ struct Unpacker<Format::IQ4_XS> : Blocks256<136, Codes::s8, 0, false, 32, 8> {
   MARTLET_INLINE static void scales(const typename V::Rows& rows, Scales256<V>& out, State<V>& state) {
     state.table = V::table(kIq4Codebook);
     typename V::Int head = rows.words(0), low = rows.words(4);
-    unroll<2>([&](auto j) {
+    unroll<2>([&](auto j) MARTLET_INLINED {
       typename V::Int nibbles = spread_nibbles<V>(V::bit_and(V::right(low, 16 * j), V::broadcast(0xffff)));
       typename V::Int pairs = spread_pairs<V>(V::bit_and(V::right(head, 16 + 8 * j), V::broadcast(0xff)));
       out.factors[j] = V::sub_bytes(V::bit_or(nibbles, V::left(pairs, 4)), V::broadcast_byte(32));

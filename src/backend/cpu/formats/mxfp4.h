@@ -23,8 +23,8 @@ struct Unpacker<Format::MXFP4> : Blocks32<17, Codes::u5, 12, false> {
   template <class V>
   MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
     const auto table = V::table(kMxfp4Codebook);
-    unpack_nibbles<V>(rows, 1, block,
-                      [&](auto code, auto) __attribute__((always_inline)) { return V::lookup(table, code); });
+    load_nibbles<V>(rows, 1, block,
+                      [&](auto code, auto) MARTLET_INLINED { return V::lookup(table, code); });
     block.scale[0] = half_power<V>(rows.bytes(0));
   }
 };

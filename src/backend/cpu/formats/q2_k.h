@@ -24,7 +24,7 @@ struct Unpacker<Format::Q2_K> : Blocks256<84, Codes::u4, 0, true, 16, 4> {
   MARTLET_INLINE static void scales(const typename V::Rows& rows, Scales256<V>& out, State<V>&) {
     typename V::Int c[4], d = rows.words(80);
     rows.columns(0, c);
-    unroll<4>([&](auto j) {
+    unroll<4>([&](auto j) MARTLET_INLINED {
       out.factors[j] = low_nibbles<V>(c[j]);
       out.minimums[j] = high_nibbles<V>(c[j]);
     });

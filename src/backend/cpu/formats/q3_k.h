@@ -29,8 +29,8 @@ struct Unpacker<Format::Q3_K> : Blocks256<110, Codes::u4, 4, false, 16, 4> {
     typename V::Int c[4];
     rows.columns(94, c);  // ends with the block; the factors start two bytes later
     typename V::Int packed[3];
-    unroll<3>([&](auto j) { packed[j] = V::bit_or(V::right(c[j], 16), V::left(c[j + 1], 16)); });
-    unroll<4>([&](auto j) {
+    unroll<3>([&](auto j) MARTLET_INLINED { packed[j] = V::bit_or(V::right(c[j], 16), V::left(c[j + 1], 16)); });
+    unroll<4>([&](auto j) MARTLET_INLINED {
       typename V::Int low = j < 2 ? low_nibbles<V>(packed[j % 2]) : high_nibbles<V>(packed[j % 2]);
       typename V::Int high = V::bit_and(V::right(packed[2], 2 * j), V::broadcast_byte(3));
       out.factors[j] = V::sub_bytes(V::bit_or(low, V::left(high, 4)), V::broadcast_byte(32));
@@ -40,7 +40,7 @@ struct Unpacker<Format::Q3_K> : Blocks256<110, Codes::u4, 4, false, 16, 4> {
   template <class V>
   MARTLET_INLINE static void load(const typename V::Rows& rows, int part, State<V>& state) {
     rows.columns(16 * (part % 2), state.third);
-    unroll<4>([&](auto k) { state.third[k] = V::right(state.third[k], 4 * (part / 2)); });
+    unroll<4>([&](auto k) MARTLET_INLINED { state.third[k] = V::right(state.third[k], 4 * (part / 2)); });
     rows.columns(32 + 16 * part, state.raw);
   }
   MARTLET_INLINE static int sub_block(int part, int i) { return part / 2 * 8 + 2 * i + part % 2; }

@@ -10,7 +10,7 @@ template <>
 struct Unpacker<Format::Q4_0> : Blocks32<18, Codes::u4, 8, false> {
   template <class V>
   MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
-    unpack_nibbles<V>(rows, 2, block, [](auto code, auto) __attribute__((always_inline)) { return code; });
+    load_nibbles<V>(rows, 2, block, [](auto code, auto) MARTLET_INLINED { return code; });
     block.scale[0] = V::low_half(rows.halves(0));
   }
 };

@@ -11,7 +11,7 @@ struct Unpacker<Format::Q5_0> : Blocks32<22, Codes::u5, 16, false> {
   template <class V>
   MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
     typename V::Int bits = rows.words(2);
-    unpack_nibbles<V>(rows, 6, block, [&](auto code, auto k) __attribute__((always_inline)) {
+    load_nibbles<V>(rows, 6, block, [&](auto code, auto k) MARTLET_INLINED {
       return V::bit_or(code, V::template fifth_bits<k>(bits));
     });
     block.scale[0] = V::low_half(rows.halves(0));

@@ -31,7 +31,7 @@ struct Unpacker<Format::Q5_K> : Blocks256<176, Codes::u5, 0, true, 32, 4> {
   template <class V>
   MARTLET_INLINE static void load(const typename V::Rows& rows, int part, State<V>& state) {
     load_32<V>(rows, 48 + 32 * part, state.raw);
-    if (part > 0) unroll<8>([&](auto k) { state.fifth[k] = V::right(state.fifth[k], 2); });
+    if (part > 0) unroll<8>([&](auto k) MARTLET_INLINED { state.fifth[k] = V::right(state.fifth[k], 2); });
   }
   MARTLET_INLINE static int sub_block(int part, int i) { return 2 * part + i; }
 };

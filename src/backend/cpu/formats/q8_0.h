@@ -13,7 +13,7 @@ struct Unpacker<Format::Q8_0> : Blocks32<34, Codes::s8, 0, false> {
     typename V::Int low[4], high[4];
     rows.columns(2, low);
     rows.columns(18, high);
-    unroll<4>([&](auto k) {
+    unroll<4>([&](auto k) MARTLET_INLINED {
       block.codes[k][0] = low[k];
       block.codes[k + 4][0] = high[k];
     });

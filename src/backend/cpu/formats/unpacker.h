@@ -3,7 +3,8 @@
 // What a storage format tells the kernels; one specialisation of Unpacker each, in a header of its own, for every level.
 //
 // All: `bytes` of a block, `activations`, `codes` (their range), `zero` (what is taken off each code), `has_minimum`.
-// Blocks of 32:  unpack(rows, block): codes, scale and minimum of one block.
+// Blocks of 32:  unpack(rows, block): codes, scale and minimum of one block; or, when blocks are whole 32-bit words,
+//   Words32 as the base, which reads them in larger pieces, and unpack_words(words, block).
 // Blocks of 256: scales(rows, scales, state): factors and scales of a block; load(rows, part, state): a part's raw bytes, of
 //   `parts`; state.code(i, k): column k of the part's sub-block i, of `part_subs`; sub_block(part, i): which one that is.
 // Floats: value<V, I>(column): the I-th value in each lane; single(rows): the next value of each row.
@@ -59,22 +60,43 @@ MARTLET_INLINE void load_32(const typename V::Rows& rows, int64_t offset, typena
   typename V::Int low[4], high[4];
   rows.columns(offset, low);
   rows.columns(offset + 16, high);
-  unroll<4>([&](auto k) {
+  unroll<4>([&](auto k) MARTLET_INLINED {
     c[k] = low[k];
     c[k + 4] = high[k];
   });
 }
 
-// Nibbles of blocks of 32: sixteen bytes, low halves are columns 0..15, high halves 16..31. map(code, k) finishes each.
+// Nibbles of blocks of 32: sixteen bytes in four columns, low halves are columns 0..15, high halves 16..31. map(code, k)
+// finishes each.
 template <class V, class Map>
-MARTLET_INLINE void unpack_nibbles(const typename V::Rows& rows, int64_t offset, Block32<V, 1>& block, Map map) {
-  typename V::Int c[4];
-  rows.columns(offset, c);
-  unroll<4>([&](auto k) {
-    block.codes[k][0] = map(low_nibbles<V>(c[k]), k);
-    block.codes[k + 4][0] = map(high_nibbles<V>(c[k]), std::integral_constant<int, k + 4>{});
+MARTLET_INLINE void unpack_nibbles(const typename V::Int* raw, Block32<V, 1>& block, Map map) {
+  unroll<4>([&](auto k) MARTLET_INLINED {
+    block.codes[k][0] = map(low_nibbles<V>(raw[k]), k);
+    block.codes[k + 4][0] = map(high_nibbles<V>(raw[k]), std::integral_constant<int, k + 4>{});
   });
 }
+
+template <class V, class Map>
+MARTLET_INLINE void load_nibbles(const typename V::Rows& rows, int64_t offset, Block32<V, 1>& block, Map map) {
+  typename V::Int raw[4];
+  rows.columns(offset, raw);
+  unpack_nibbles<V>(raw, block, map);
+}
+
+// Blocks of 32 that are whole words; U is the format itself.
+template <class U, int Bytes, Codes Range, int Zero, bool Minimum>
+struct Words32 : Blocks32<Bytes, Range, Zero, Minimum> {
+  static constexpr int words = Bytes / 4;
+
+  template <class V>
+  MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
+    typename V::Int all[words], last[4];
+    unroll<words - 4>([&](auto i) MARTLET_INLINED { all[i] = rows.words(4 * i); });
+    rows.columns(Bytes - 16, last);
+    unroll<4>([&](auto i) MARTLET_INLINED { all[words - 4 + i] = last[i]; });
+    U::template unpack_words<V>(all, block);
+  }
+};
 
 }  // namespace
 }  // namespace martlet::cpu

@@ -14,19 +14,19 @@ concept PairsTokens = requires { typename V::TokenPair; };
 template <class V, int Columns, int R, int T, class Code, class Fold>
 MARTLET_INLINE void dot_token_pairs(Code code, const int8_t* const (&x)[T], Fold fold) {
   typename V::TokenPair sum[R][T / 2];
-  unroll<R>([&](auto r) { unroll<T / 2>([&](auto t) { sum[r][t] = V::pair_zero(); }); });
-  unroll<Columns / 2>([&](auto two) {
+  unroll<R>([&](auto r) MARTLET_INLINED { unroll<T / 2>([&](auto t) MARTLET_INLINED { sum[r][t] = V::pair_zero(); }); });
+  unroll<Columns / 2>([&](auto two) MARTLET_INLINED {
     constexpr std::integral_constant<int, 2 * two> k;
     constexpr std::integral_constant<int, 2 * two + 1> next;
-    unroll<R>([&](auto r) {
+    unroll<R>([&](auto r) MARTLET_INLINED {
       typename V::Int w = code(r, k), w_next = code(r, next);
-      unroll<T / 2>([&](auto t) {
+      unroll<T / 2>([&](auto t) MARTLET_INLINED {
         sum[r][t] = V::pair_dot(sum[r][t], w, w_next, x[2 * t] + 4 * k, x[2 * t + 1] + 4 * k);
       });
     });
   });
-  unroll<R>([&](auto r) {
-    unroll<T / 2>([&](auto t) {
+  unroll<R>([&](auto r) MARTLET_INLINED {
+    unroll<T / 2>([&](auto t) MARTLET_INLINED {
       fold(r, std::integral_constant<int, 2 * t>{}, V::pair_first(sum[r][t]));
       fold(r, std::integral_constant<int, 2 * t + 1>{}, V::pair_second(sum[r][t]));
     });
@@ -41,24 +41,26 @@ MARTLET_INLINE void dot_columns(Code code, const int8_t* const (&x)[T], Fold fol
     dot_token_pairs<V, Columns, R, T>(code, x, fold);
   } else {
     constexpr int depth = V::template depth<C> < Columns ? V::template depth<C> : Columns;
-    unroll<Columns / depth>([&](auto run) {
+    unroll<Columns / depth>([&](auto run) MARTLET_INLINED {
       typename V::Partial partial[R][T];
-      unroll<depth>([&](auto step) {
+      unroll<depth>([&](auto step) MARTLET_INLINED {
         constexpr std::integral_constant<int, run * depth + step> k;
         typename V::Int w[R];
-        unroll<R>([&](auto r) { w[r] = code(r, k); });
-        unroll<T>([&](auto t) {
+        MARTLET_UNROLL for (int r = 0; r < R; ++r) w[r] = code(r, k);
+        MARTLET_UNROLL for (int t = 0; t < T; ++t) {
           typename V::Int four = V::broadcast_four(x[t] + 4 * k);
-          unroll<R>([&](auto r) {
+          MARTLET_UNROLL for (int r = 0; r < R; ++r) {
             if constexpr (step == 0) {
               partial[r][t] = V::template dot<C>(w[r], four);
             } else {
               partial[r][t] = V::template dot<C>(partial[r][t], w[r], four);
             }
-          });
-        });
+          }
+        }
       });
-      unroll<R>([&](auto r) { unroll<T>([&](auto t) { fold(r, t, partial[r][t]); }); });
+      MARTLET_UNROLL for (int r = 0; r < R; ++r) {
+        MARTLET_UNROLL for (int t = 0; t < T; ++t) fold(r, t, partial[r][t]);
+      }
     });
   }
 }

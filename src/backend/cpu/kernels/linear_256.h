@@ -52,10 +52,10 @@ struct Linear256 {
   // Scales as dot products want them, written to row vector r of `out`.
   template <class Out>
   MARTLET_INLINE static void decode(const Scales256<V>& scales, int r, Out& out) {
-    unroll<subs>([&](auto j) { out.factors[j][r] = V::template factor<j % 4>(scales.factors[j / 4]); });
+    unroll<subs>([&](auto j) MARTLET_INLINED { out.factors[j][r] = V::template factor<j % 4>(scales.factors[j / 4]); });
     if constexpr (has_offsets) {
       const Int* source = U::has_minimum ? scales.minimums : scales.factors;
-      unroll<subs / 2>([&](auto j) { out.offsets[j][r] = V::template pairs<j % 2>(source[j / 2]); });
+      unroll<subs / 2>([&](auto j) MARTLET_INLINED { out.offsets[j][r] = V::template pairs<j % 2>(source[j / 2]); });
     }
     out.scale[r] = scales.scale;
     if constexpr (U::has_minimum) out.minimum[r] = scales.minimum;
@@ -66,7 +66,7 @@ struct Linear256 {
   MARTLET_INLINE static Int offset_sum(const W& w, int r, const Activation* x) {
     const int16_t* sums = subs == 16 ? x->sums_16 : x->sums_32;
     Int sum = V::zero_int();
-    unroll<subs / 2>([&](auto j) { sum = V::dot_pairs(sum, w.offsets[j][r], V::broadcast_four(sums + 2 * j)); });
+    unroll<subs / 2>([&](auto j) MARTLET_INLINED { sum = V::dot_pairs(sum, w.offsets[j][r], V::broadcast_four(sums + 2 * j)); });
     return sum;
   }
 
@@ -87,7 +87,7 @@ struct Linear256 {
   static void direct(const std::byte* const (&first)[1], int64_t stride, int64_t columns, const Activation* (&x)[T],
                      const std::byte* ahead, Float (&y)[1][T]) {
     typename V::Rows rows(first[0], stride);
-    unroll<T>([&](auto t) { y[0][t] = V::zero(); });
+    unroll<T>([&](auto t) MARTLET_INLINED { y[0][t] = V::zero(); });
     for (int64_t b = blocks(columns); b > 0; --b) {
       Scales256<V> scales;
       typename U::template State<V> state;
@@ -95,28 +95,28 @@ struct Linear256 {
       Decoded<1> decoded;
       decode(scales, 0, decoded);
       Int sum[T];
-      unroll<T>([&](auto t) { sum[t] = start(decoded, 0, x[t]); });
+      unroll<T>([&](auto t) MARTLET_INLINED { sum[t] = start(decoded, 0, x[t]); });
       for (int part = 0; part < U::parts; ++part) {
         U::template load<V>(rows, part, state);
         ahead = V::template prefetch<U::bytes * V::lanes / U::parts>(ahead, state.last());
-        unroll<U::part_subs>([&](auto i) {
+        unroll<U::part_subs>([&](auto i) MARTLET_INLINED {
           int sub = U::sub_block(part, i);
           const int8_t* codes[T];
-          unroll<T>([&](auto t) { codes[t] = x[t]->codes + sub * U::sub_columns; });
+          unroll<T>([&](auto t) MARTLET_INLINED { codes[t] = x[t]->codes + sub * U::sub_columns; });
           dot_columns<V, U::codes, U::sub_columns / 4, 1, T>(
-              [&](auto, auto k) __attribute__((always_inline)) { return V::template prepare<U::codes>(state.code(i, k)); },
-              codes, [&](auto, auto t, typename V::Partial partial) __attribute__((always_inline)) {
+              [&](int, auto k) MARTLET_INLINED { return V::template prepare<U::codes>(state.code(i, k)); },
+              codes, [&](int, int t, typename V::Partial partial) MARTLET_INLINED {
                 sum[t] = V::fold(sum[t], partial, decoded.factors[sub][0]);
               });
         });
       }
-      unroll<T>([&](auto t) { y[0][t] = finish(decoded, 0, x[t], sum[t], y[0][t]); });
+      unroll<T>([&](auto t) MARTLET_INLINED { y[0][t] = finish(decoded, 0, x[t], sum[t], y[0][t]); });
       rows.advance(U::bytes);
-      unroll<T>([&](auto t) { ++x[t]; });
+      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
     }
   }
 
-  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, Panel* panel) {
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead, Panel* panel) {
     typename V::Rows rows(first, stride);
     for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
       Scales256<V> scales;
@@ -125,9 +125,10 @@ struct Linear256 {
       decode(scales, r, *panel);
       for (int part = 0; part < U::parts; ++part) {
         U::template load<V>(rows, part, state);
-        unroll<U::part_subs>([&](auto i) {
+        ahead = V::template prefetch<U::bytes * V::lanes / U::parts>(ahead, state.last());
+        unroll<U::part_subs>([&](auto i) MARTLET_INLINED {
           int column = U::sub_block(part, i) * U::sub_columns / 4;
-          unroll<U::sub_columns / 4>([&](auto k) {
+          unroll<U::sub_columns / 4>([&](auto k) MARTLET_INLINED {
             panel->codes[column + k][r] = V::template prepare<U::codes>(state.code(i, k));
           });
         });
@@ -139,18 +140,22 @@ struct Linear256 {
   template <int R, int T>
   MARTLET_INLINE static void add_block(const Panel& w, const Activation* const (&x)[T], Float (&y)[R][T]) {
     Int sum[R][T];
-    unroll<R>([&](auto r) { unroll<T>([&](auto t) { sum[r][t] = start(w, r, x[t]); }); });
+    MARTLET_UNROLL for (int r = 0; r < R; ++r) {
+      MARTLET_UNROLL for (int t = 0; t < T; ++t) sum[r][t] = start(w, r, x[t]);
+    }
     for (int sub = 0; sub < subs; ++sub) {
       const int8_t* codes[T];
-      unroll<T>([&](auto t) { codes[t] = x[t]->codes + sub * U::sub_columns; });
+      unroll<T>([&](auto t) MARTLET_INLINED { codes[t] = x[t]->codes + sub * U::sub_columns; });
       const auto* columns = w.codes + sub * U::sub_columns / 4;
       dot_columns<V, U::codes, U::sub_columns / 4, R, T>(
-          [&](auto r, auto k) __attribute__((always_inline)) { return columns[k][r]; }, codes,
-          [&](auto r, auto t, typename V::Partial partial) __attribute__((always_inline)) {
+          [&](int r, auto k) MARTLET_INLINED { return columns[k][r]; }, codes,
+          [&](int r, int t, typename V::Partial partial) MARTLET_INLINED {
             sum[r][t] = V::fold(sum[r][t], partial, w.factors[sub][r]);
           });
     }
-    unroll<R>([&](auto r) { unroll<T>([&](auto t) { y[r][t] = finish(w, r, x[t], sum[r][t], y[r][t]); }); });
+    MARTLET_UNROLL for (int r = 0; r < R; ++r) {
+      MARTLET_UNROLL for (int t = 0; t < T; ++t) y[r][t] = finish(w, r, x[t], sum[r][t], y[r][t]);
+    }
   }
 
   template <int T>
@@ -160,7 +165,7 @@ struct Linear256 {
     }
     for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
       add_block<V::panel_vectors, T>(*panel, x, y);
-      unroll<T>([&](auto t) { ++x[t]; });
+      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
     }
   }
 };

@@ -29,9 +29,44 @@ struct Linear32 {
 
   static int64_t blocks(int64_t columns) { return columns / 32; }
 
-  MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
-    U::template unpack<V>(rows, block);
-    unroll<8>([&](auto k) { block.codes[k][0] = V::template prepare<U::codes>(block.codes[k][0]); });
+  // Calls each(block) for all blocks of these rows, prepared for the dot product.
+  template <class Each>
+  MARTLET_INLINE static void for_each_block(typename V::Rows rows, int64_t columns, Each each) {
+    auto prepared = [&](Block32<V, 1>& block) MARTLET_INLINED {
+      unroll<8>([&](auto k) MARTLET_INLINED { block.codes[k][0] = V::template prepare<U::codes>(block.codes[k][0]); });
+      each(block);
+    };
+    int64_t count = blocks(columns);
+    if constexpr (requires { U::words; }) {
+      constexpr int group = U::words % 4 == 0 ? 1 : U::words % 2 == 0 ? 2 : 4;
+      for (; count >= group; count -= group) {
+        take_stream<group>(rows, prepared);
+        rows.advance(group * U::bytes);
+      }
+    }
+    for (; count > 0; --count) {
+      Block32<V, 1> block;
+      U::template unpack<V>(rows, block);
+      prepared(block);
+      rows.advance(U::bytes);
+    }
+  }
+
+  // Blocks that are whole 32-bit words are read as one stream of words: sixteen bytes at once, whatever block they belong to.
+  template <int Group, class Each>
+  MARTLET_INLINE static void take_stream(const typename V::Rows& rows, Each each) {
+    Int stream[Group * U::words];
+    unroll<Group>([&](auto g) MARTLET_INLINED {
+      constexpr int begin = (g * U::words + 3) / 4, end = ((g + 1) * U::words + 3) / 4;
+      unroll<end - begin>([&](auto i) MARTLET_INLINED {
+        Int c[4];
+        rows.columns(16 * (begin + i), c);
+        unroll<4>([&](auto j) MARTLET_INLINED { stream[4 * (begin + i) + j] = c[j]; });
+      });
+      Block32<V, 1> block;
+      U::template unpack_words<V>(stream + g * U::words, block);
+      each(block);
+    });
   }
 
   template <int R, int T>
@@ -39,48 +74,42 @@ struct Linear32 {
     constexpr int bias = kBias<V, U>;
     Int sum[R][T];
     const int8_t* codes[T];
-    unroll<T>([&](auto t) {
+    MARTLET_UNROLL for (int t = 0; t < T; ++t) {
       codes[t] = x[t]->codes;
-      sum[0][t] = bias ? V::mul(V::broadcast_four(&x[t]->sum), V::broadcast(-bias)) : V::zero_int();
-      unroll<R - 1>([&](auto r) { sum[r + 1][t] = sum[0][t]; });
-    });
-    dot_columns<V, U::codes, 8, R, T>([&](auto r, auto k) __attribute__((always_inline)) { return w.codes[k][r]; }, codes,
-                                      [&](auto r, auto t, typename V::Partial partial) __attribute__((always_inline)) {
+      Int start = bias ? V::mul(V::broadcast_four(&x[t]->sum), V::broadcast(-bias)) : V::zero_int();
+      MARTLET_UNROLL for (int r = 0; r < R; ++r) sum[r][t] = start;
+    }
+    dot_columns<V, U::codes, 8, R, T>([&](int r, auto k) MARTLET_INLINED { return w.codes[k][r]; }, codes,
+                                      [&](int r, int t, typename V::Partial partial) MARTLET_INLINED {
                                         sum[r][t] = V::fold(sum[r][t], partial);
                                       });
-    unroll<T>([&](auto t) {
-      unroll<R>([&](auto r) {
+    MARTLET_UNROLL for (int t = 0; t < T; ++t) {
+      MARTLET_UNROLL for (int r = 0; r < R; ++r) {
         if constexpr (U::has_minimum) y[r][t] = V::fma(w.minimum[r], V::broadcast(x[t]->scaled_sum), y[r][t]);
         y[r][t] = V::fma(V::mul(w.scale[r], V::broadcast(x[t]->scale)), V::to_float(sum[r][t]), y[r][t]);
-      });
-    });
+      }
+    }
   }
 
   template <int T>
   static void direct(const std::byte* const (&first)[1], int64_t stride, int64_t columns, const Activation* (&x)[T],
                      const std::byte* ahead, Float (&y)[1][T]) {
-    typename V::Rows rows(first[0], stride);
-    unroll<T>([&](auto t) { y[0][t] = V::zero(); });
-    for (int64_t b = blocks(columns); b > 0; --b) {
-      Block32<V, 1> block;
-      unpack(rows, block);
-      rows.advance(U::bytes);
+    unroll<T>([&](auto t) MARTLET_INLINED { y[0][t] = V::zero(); });
+    for_each_block(typename V::Rows(first[0], stride), columns, [&](const Block32<V, 1>& block) MARTLET_INLINED {
       ahead = V::template prefetch<U::bytes * V::lanes>(ahead, block.codes[7][0]);
       add_block<1, T>(block, x, y);
-      unroll<T>([&](auto t) { ++x[t]; });
-    }
+      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
+    });
   }
 
-  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, Panel* panel) {
-    typename V::Rows rows(first, stride);
-    for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
-      Block32<V, 1> block;
-      unpack(rows, block);
-      rows.advance(U::bytes);
-      unroll<8>([&](auto k) { panel->codes[k][r] = block.codes[k][0]; });
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead, Panel* panel) {
+    for_each_block(typename V::Rows(first, stride), columns, [&](const Block32<V, 1>& block) MARTLET_INLINED {
+      ahead = V::template prefetch<U::bytes * V::lanes>(ahead, block.codes[7][0]);
+      unroll<8>([&](auto k) MARTLET_INLINED { panel->codes[k][r] = block.codes[k][0]; });
       panel->scale[r] = block.scale[0];
       if constexpr (U::has_minimum) panel->minimum[r] = block.minimum[0];
-    }
+      ++panel;
+    });
   }
 
   template <int T>
@@ -90,7 +119,7 @@ struct Linear32 {
     }
     for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
       add_block<V::panel_vectors, T>(*panel, x, y);
-      unroll<T>([&](auto t) { ++x[t]; });
+      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
     }
   }
 };

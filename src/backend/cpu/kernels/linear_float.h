@@ -31,46 +31,51 @@ struct LinearFloat {
   MARTLET_INLINE static void take_step(const typename V::Rows& rows, Each each) {
     Int c[4];
     rows.columns(0, c);
-    unroll<step>([&](auto k) { each(k, U::template value<V, k % (step / 4)>(c[k / (step / 4)])); });
+    unroll<step>([&](auto k) MARTLET_INLINED { each(k, U::template value<V, k % (step / 4)>(c[k / (step / 4)])); });
   }
 
   template <int T>
   static void direct(const std::byte* const (&first)[direct_vectors<T>], int64_t stride, int64_t columns,
                      const Activation* (&x)[T], const std::byte* ahead, Float (&y)[direct_vectors<T>][T]) {
     constexpr int R = direct_vectors<T>;
-    auto rows = [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    auto rows = [&]<int... I>(std::integer_sequence<int, I...>) MARTLET_INLINED {
       return std::array<typename V::Rows, R>{typename V::Rows(first[I], stride)...};
     }(std::make_integer_sequence<int, R>{});
-    unroll<R>([&](auto r) { unroll<T>([&](auto t) { y[r][t] = V::zero(); }); });
+    unroll<R>([&](auto r) MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { y[r][t] = V::zero(); }); });
     int64_t k = 0;
     for (; k + step <= columns; k += step) {
-      unroll<R>([&](auto r) {
+      unroll<R>([&](auto r) MARTLET_INLINED {
         Int last = V::zero_int();
-        take_step(rows[r], [&](auto i, Float w) __attribute__((always_inline)) {
-          unroll<T>([&](auto t) { y[r][t] = V::fma(w, V::broadcast(x[t][i]), y[r][t]); });
+        take_step(rows[r], [&](auto i, Float w) MARTLET_INLINED {
+          unroll<T>([&](auto t) MARTLET_INLINED { y[r][t] = V::fma(w, V::broadcast(x[t][i]), y[r][t]); });
           last = V::as_int(w);
         });
         rows[r].advance(16);
         ahead = V::template prefetch<16 * V::lanes>(ahead, last);
       });
-      unroll<T>([&](auto t) { x[t] += step; });
+      unroll<T>([&](auto t) MARTLET_INLINED { x[t] += step; });
     }
     for (; k < columns; ++k) {
-      unroll<R>([&](auto r) {
+      unroll<R>([&](auto r) MARTLET_INLINED {
         Float w = U::template single<V>(rows[r]);
-        unroll<T>([&](auto t) { y[r][t] = V::fma(w, V::broadcast(*x[t]), y[r][t]); });
+        unroll<T>([&](auto t) MARTLET_INLINED { y[r][t] = V::fma(w, V::broadcast(*x[t]), y[r][t]); });
         rows[r].advance(U::bytes);
       });
-      unroll<T>([&](auto t) { ++x[t]; });
+      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
     }
   }
 
-  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, Panel* panel) {
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead, Panel* panel) {
     typename V::Rows rows(first, stride);
     int64_t k = 0;
     for (; k + step <= columns; k += step, panel += step) {
-      take_step(rows, [&](auto i, Float w) __attribute__((always_inline)) { panel[i].w[r] = w; });
+      Int last = V::zero_int();
+      take_step(rows, [&](auto i, Float w) MARTLET_INLINED {
+        panel[i].w[r] = w;
+        last = V::as_int(w);
+      });
       rows.advance(16);
+      ahead = V::template prefetch<16 * V::lanes>(ahead, last);
     }
     for (; k < columns; ++k, ++panel) {
       panel->w[r] = U::template single<V>(rows);
@@ -82,14 +87,14 @@ struct LinearFloat {
   static void sweep(const Panel* panel, int64_t columns, const Activation* (&x)[T], Float (&y)[V::panel_vectors][T]) {
     constexpr int R = V::panel_vectors;
     Float sum[R][T];
-    unroll<R>([&](auto r) { unroll<T>([&](auto t) { sum[r][t] = V::zero(); }); });
+    unroll<R>([&](auto r) MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { sum[r][t] = V::zero(); }); });
     for (int64_t k = 0; k < columns; ++k) {
-      unroll<T>([&](auto t) {
+      unroll<T>([&](auto t) MARTLET_INLINED {
         Float value = V::broadcast(x[t][k]);
-        unroll<R>([&](auto r) { sum[r][t] = V::fma(panel[k].w[r], value, sum[r][t]); });
+        unroll<R>([&](auto r) MARTLET_INLINED { sum[r][t] = V::fma(panel[k].w[r], value, sum[r][t]); });
       });
     }
-    unroll<R>([&](auto r) { unroll<T>([&](auto t) { y[r][t] = sum[r][t]; }); });
+    unroll<R>([&](auto r) MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { y[r][t] = sum[r][t]; }); });
   }
 };
 

@@ -82,7 +82,7 @@ struct LinearRun {
 
   template <int T>
   MARTLET_INLINE static void token_rows(const LinearJob& job, int64_t t0, const Activation* (&x)[T]) {
-    unroll<T>([&](auto t) {
+    unroll<T>([&](auto t) MARTLET_INLINED {
       int64_t row = std::min<int64_t>(t0 + t, job.rows - 1);
       x[t] = reinterpret_cast<const Activation*>(job.activations + row * job.activation_row_bytes);
     });
@@ -90,9 +90,9 @@ struct LinearRun {
 
   template <int R, int T>
   MARTLET_INLINE static void store(const LinearJob& job, int64_t t0, const Place (&at)[R], const Float (&y)[R][T]) {
-    unroll<T>([&](auto t) {
+    unroll<T>([&](auto t) MARTLET_INLINED {
       if (t0 + t >= job.rows) return;
-      unroll<R>([&](auto r) { store_outputs<V>(job, t0 + t, at[r], y[r][t]); });
+      unroll<R>([&](auto r) MARTLET_INLINED { store_outputs<V>(job, t0 + t, at[r], y[r][t]); });
     });
   }
 
@@ -107,7 +107,7 @@ struct LinearRun {
     constexpr int R = Kernel::template direct_vectors<T>;
     Place at[R];
     const std::byte* first[R];
-    unroll<R>([&](auto r) {
+    unroll<R>([&](auto r) MARTLET_INLINED {
       at[r] = place<V>(n + r * V::lanes, end);
       first[r] = job.weights + at[r].first * job.weight_row_bytes;
     });
@@ -121,7 +121,7 @@ struct LinearRun {
 
   static void direct_rows(const LinearJob& job, int64_t begin, int64_t end) {
     for (int64_t t0 = 0; t0 < job.rows; t0 += V::direct_tokens) {
-      with_tokens<V::direct_tokens, 1>(job.rows - t0, [&](auto t) {
+      with_tokens<V::direct_tokens, 1>(job.rows - t0, [&](auto t) MARTLET_INLINED {
         constexpr int T = t;
         for (int64_t n = begin; n < end; n += Kernel::template direct_vectors<T> * V::lanes) direct<T>(job, n, end, t0);
       });
@@ -143,10 +143,17 @@ struct LinearRun {
       Place at[V::panel_vectors];
       for (int r = 0; r < V::panel_vectors; ++r) {
         at[r] = place<V>(n + r * V::lanes, end);
-        Kernel::fill_panel(job.weights + at[r].first * job.weight_row_bytes, job.weight_row_bytes, job.columns, r, panel);
+        const std::byte* first = job.weights + at[r].first * job.weight_row_bytes;
+        const std::byte* ahead = ahead_of(job, first, V::lanes * job.weight_row_bytes);
+        Kernel::fill_panel(first, job.weight_row_bytes, job.columns, r, ahead, panel);
       }
-      for (int64_t t0 = 0; t0 < job.rows; t0 += V::panel_tokens) {
-        with_tokens<V::panel_tokens, std::max(2, V::panel_tokens - 2)>(job.rows - t0, [&](auto t) { sweep<t>(job, panel, at, t0); });
+      constexpr int least = std::max(2, V::panel_tokens - 2);
+      for (int64_t t0 = 0; t0 < job.rows;) {
+        int64_t left = job.rows - t0;
+        with_tokens<V::panel_tokens, least>(left > V::panel_tokens && left <= 2 * least ? least : left, [&](auto t) MARTLET_INLINED {
+          sweep<t>(job, panel, at, t0);
+          t0 += t;
+        });
       }
     }
   }

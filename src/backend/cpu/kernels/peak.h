@@ -14,19 +14,19 @@ int64_t run_peak(int64_t steps) {
   alignas(64) uint8_t codes[R][V::lanes * 4] = {};
   int8_t x[T][4] = {};
   typename V::Partial sum[R][T];
-  unroll<R>([&](auto r) {
-    unroll<T>([&](auto t) { sum[r][t] = V::template dot<Codes::u4>(V::load_int(codes[r]), V::broadcast_four(x[t])); });
+  unroll<R>([&](auto r) MARTLET_INLINED {
+    unroll<T>([&](auto t) MARTLET_INLINED { sum[r][t] = V::template dot<Codes::u4>(V::load_int(codes[r]), V::broadcast_four(x[t])); });
   });
   for (int64_t i = 0; i < steps; ++i) {
     asm volatile("" : : "r"(codes), "r"(x) : "memory");  // the compiler must read both again
-    unroll<R>([&](auto r) {
-      unroll<T>([&](auto t) {
+    unroll<R>([&](auto r) MARTLET_INLINED {
+      unroll<T>([&](auto t) MARTLET_INLINED {
         sum[r][t] = V::template dot<Codes::u4>(sum[r][t], V::load_int(codes[r]), V::broadcast_four(x[t]));
       });
     });
   }
   typename V::Int total = V::zero_int();
-  unroll<R>([&](auto r) { unroll<T>([&](auto t) { total = V::fold(total, sum[r][t]); }); });
+  unroll<R>([&](auto r) MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { total = V::fold(total, sum[r][t]); }); });
   volatile int32_t kept = V::sum_int(total);
   (void)kept;
   return steps * R * T * V::lanes * 8;

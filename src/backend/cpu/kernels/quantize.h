@@ -32,7 +32,7 @@ GroupScale group_scale(const float* x) {
 template <class V>
 MARTLET_INLINE int32_t quantize_16(const float* x, float inverse, int8_t* codes) {
   typename V::Int sum = V::zero_int();
-  unroll<16 / V::lanes>([&](auto i) {
+  unroll<16 / V::lanes>([&](auto i) MARTLET_INLINED {
     typename V::Int code = V::to_int(V::mul(V::load(x + i * V::lanes), V::broadcast(inverse)));
     V::store_bytes(codes + i * V::lanes, code);
     sum = V::add(sum, code);
@@ -57,7 +57,7 @@ void quantize_32(const float* x, int64_t columns, Activation32* out) {
     Activation32& block = out[b];
     GroupScale s = group_scale<V, 32>(x);
     int32_t sum = 0;
-    quantize_group<V, 32>(x, s.inverse, block.codes, [&](int, int32_t part) { sum += part; });
+    quantize_group<V, 32>(x, s.inverse, block.codes, [&](int, int32_t part) MARTLET_INLINED { sum += part; });
     block.scale = s.scale;
     block.scaled_sum = s.scale * static_cast<float>(sum);
     block.sum = sum;
@@ -72,7 +72,7 @@ void quantize_256(const float* x, int64_t columns, Activation256* out) {
     GroupScale s = group_scale<V, 256>(x);
     block.scale = s.scale;
     quantize_group<V, 256>(x, s.inverse, block.codes,
-                           [&](int g, int32_t sum) { block.sums_16[g] = static_cast<int16_t>(sum); });
+                           [&](int g, int32_t sum) MARTLET_INLINED { block.sums_16[g] = static_cast<int16_t>(sum); });
     for (int g = 0; g < 8; ++g) block.sums_32[g] = static_cast<int16_t>(block.sums_16[2 * g] + block.sums_16[2 * g + 1]);
   }
 }
