@@ -29,17 +29,22 @@ struct Flags {
 
 void define_flags(CLI::App& app, Flags& flags) {
   net::HttpServerOptions& http = flags.server.http;
-  app.add_option("model", flags.models, "A .gguf file, hf:owner/repository[:file] or an alias; the default model if absent");
-  app.add_option("--host", http.host, "Address to listen on; others than this machine need --api-key")->capture_default_str();
+  app.add_option("model", flags.models,
+                 "A .gguf file, hf:owner/repository[:file] or an alias; the default model if absent");
+  app.add_option("--host", http.host, "Address to listen on; others than this machine need --api-key")
+      ->capture_default_str();
   app.add_option("--port", http.port, "Port to listen on; 0 takes a free one and prints it")->capture_default_str();
   app.add_option("--api-key", flags.server.api_keys, "Key that requests must show; may be given several times")
       ->delimiter(',');
-  app.add_option("--context", flags.load.engine.context, "Longest sequence in tokens; 0: what the model and memory allow")
+  app.add_option("--context", flags.load.engine.context,
+                 "Longest sequence in tokens; 0: what the model and memory allow")
       ->capture_default_str();
   app.add_option("--max-sequences", flags.load.engine.max_sequences, "Requests that run at once; more wait")
       ->capture_default_str();
-  app.add_option("--max-queue", flags.load.engine.max_queue, "Requests that may wait; more get 429")->capture_default_str();
-  app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")->capture_default_str();
+  app.add_option("--max-queue", flags.load.engine.max_queue, "Requests that may wait; more get 429")
+      ->capture_default_str();
+  app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
+      ->capture_default_str();
   app.add_option("--max-connections", http.max_connections, "Open connections; more get 503")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();

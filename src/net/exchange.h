@@ -38,8 +38,8 @@ class Exchange {
   // The connection's side: what became ready since the last call.
   struct Output {
     std::optional<HttpResponse> head;
-    bool stream = false;    // `head` begins a stream
-    std::string bytes;      // of the stream
+    bool stream = false;  // `head` begins a stream
+    std::string bytes;    // of the stream
     bool done = false;
     bool close = false;
   };

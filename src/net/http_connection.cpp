@@ -1,6 +1,7 @@
 #include "net/http_connection.h"
 
 #include <array>
+#include <charconv>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
@@ -12,6 +13,9 @@
 
 namespace martlet::net {
 
+// Every co_await stands alone in its statement, and what it borrows has a name: g++ 12 miscompiles some of those that
+// stand in conditions or own temporaries.
+
 namespace asio = boost::asio;
 using namespace asio::experimental::awaitable_operators;
 using Clock = std::chrono::steady_clock;
@@ -20,16 +24,37 @@ namespace {
 
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr int kPeerLeft = 499;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kReadSize = 16u << 10;
 constexpr size_t kWriteSlice = 16u << 10;
-constexpr size_t kReadAhead = 64u << 10;       // of a next request, while the present one is answered
-constexpr size_t kLingerBytes = 32u << 20;     // read and thrown away so that a refused peer sees its answer
+constexpr size_t kReadAhead = 64u << 10;  // of a next request, while the present one is answered
+constexpr size_t kLargeBody = 64u << 10;
+constexpr size_t kLingerBytes = 32u << 20;  // read and thrown away so that a refused peer sees its answer
 constexpr std::chrono::seconds kLingerTime{2};
+
+// By what the head announces; chunks announce nothing.
+bool has_large_body(const HttpRequest& head) {
+  const std::string_view length = head.field("content-length");
+  size_t bytes = 0;
+  std::from_chars(length.data(), length.data() + length.size(), bytes);
+  return head.has_body && (length.empty() || bytes > kLargeBody);
+}
+
+HttpResponse too_many_bodies() {
+  HttpResponse out = error_response(503, "too_many_bodies", "Too many large bodies are being read; try again later.");
+  out.fields.push_back({"retry-after", "1"});
+  return out;
+}
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler)
-    : socket_(std::move(socket)), wake_(socket_.get_executor()), options_(options), handler_(handler) {
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler,
+                               int& large_bodies)
+    : socket_(std::move(socket)),
+      wake_(socket_.get_executor()),
+      options_(options),
+      handler_(handler),
+      large_bodies_(large_bodies) {
   boost::system::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   // The kernel's buffer counts too: a reader that stops must be noticed before megabytes have gone its way.
@@ -49,15 +74,14 @@ void HttpConnection::abort() {
 }
 
 asio::awaitable<void> HttpConnection::run() {
-  while (co_await serve_one()) {
-    if (stopping_) break;
-  }
+  bool more = true;
+  while (more && !stopping_) more = co_await serve_one();
   co_await close_gently();
 }
 
 asio::awaitable<void> HttpConnection::refuse(HttpResponse response) {
-  response.close = true;
-  co_await write_all(response_head(response, Framing::length, false) + response.body);
+  const std::string wire = response_head(response, Framing::length, false) + response.body;
+  co_await write_all(wire);
   handler_.finished(nullptr, response.status, {});
   co_await close_gently();
 }
@@ -79,11 +103,10 @@ asio::awaitable<bool> HttpConnection::read_until(HttpParser& parser, HttpParser:
     const Read read = co_await read_some(deadline);
     if (read == Read::bytes) continue;
     // Whoever opens a connection and says nothing, or leaves inside a request, gets no answer beyond the timeout's.
-    if (read == Read::timeout) {
-      co_await refuse_request(parser, error_response(408, "request_timeout", "The request did not arrive in time."),
-                              state == HttpParser::State::body);
-    }
-    co_return false;
+    if (read == Read::closed) co_return false;
+    const HttpRequest* request = state == HttpParser::State::body ? &parser.request() : nullptr;
+    HttpResponse late = error_response(408, "request_timeout", "The request did not arrive in time.");
+    co_return co_await refuse_request(request, std::move(late));
   }
   co_return true;
 }
@@ -106,40 +129,60 @@ asio::awaitable<bool> HttpConnection::write_all(std::string_view bytes) {
   co_return true;
 }
 
-asio::awaitable<bool> HttpConnection::refuse_request(const HttpParser& parser, HttpResponse response, bool readable) {
-  response.close = true;
-  co_await write_all(response_head(response, Framing::length, false) + response.body);
-  const HttpRequest* request = readable ? &const_cast<HttpParser&>(parser).request() : nullptr;
+asio::awaitable<bool> HttpConnection::refuse_request(const HttpRequest* request, HttpResponse response) {
+  const std::string wire = response_head(response, Framing::length, false) + response.body;
+  co_await write_all(wire);
   handler_.finished(request, response.status, Clock::now() - began_);
   co_return false;
 }
 
+std::optional<HttpResponse> HttpConnection::screen(const HttpRequest& head) {
+  if (auto refusal = handler_.screen(head)) return refusal;
+  if (!has_large_body(head)) return std::nullopt;
+  if (large_bodies_ >= options_.max_large_bodies) return too_many_bodies();
+  large_body_.emplace(large_bodies_);
+  return std::nullopt;
+}
+
+// Waits for the first byte of a connection's next request; the first one's head has its own time limit.
+asio::awaitable<bool> HttpConnection::wait_for_request() {
+  const bool wait = !first_ && buffer_.empty();
+  first_ = false;
+  idle_ = wait;
+  Read read = Read::bytes;
+  if (wait) read = co_await read_some(Clock::now() + options_.idle_timeout);
+  idle_ = false;
+  co_return read == Read::bytes;
+}
+
 // One request and its answer. False when the connection is to end.
 asio::awaitable<bool> HttpConnection::serve_one() {
+  bool going = co_await wait_for_request();
+  if (!going) co_return false;
   HttpParser parser(options_.parser);
-  idle_ = !first_;
-  if (!first_ && buffer_.empty() && co_await read_some(Clock::now() + options_.idle_timeout) != Read::bytes) {
-    co_return false;
-  }
-  idle_ = first_ = false;
   began_ = Clock::now();
-  if (!co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout)) co_return false;
-  if (parser.state() == HttpParser::State::refused) co_return co_await refuse_request(parser, parser.refusal(), false);
-  if (std::optional<HttpResponse> refusal = handler_.screen(parser.request())) {
-    co_return co_await refuse_request(parser, std::move(*refusal), true);
+  going = co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout);
+  if (!going) co_return false;
+  if (parser.state() == HttpParser::State::refused) co_return co_await refuse_request(nullptr, parser.refusal());
+  std::optional<HttpResponse> refusal = screen(parser.request());
+  if (refusal) co_return co_await refuse_request(&parser.request(), std::move(*refusal));
+  if (parser.request().expects_continue) going = co_await write_all(kContinue);
+  if (going) going = co_await read_until(parser, HttpParser::State::body, Clock::now() + options_.body_timeout);
+  if (!going) co_return false;
+  if (parser.state() == HttpParser::State::refused) {
+    co_return co_await refuse_request(&parser.request(), parser.refusal());
   }
-  if (parser.request().expects_continue && !co_await write_all("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
-  if (!co_await read_until(parser, HttpParser::State::body, Clock::now() + options_.body_timeout)) co_return false;
-  if (parser.state() == HttpParser::State::refused) co_return co_await refuse_request(parser, parser.refusal(), true);
+  co_return co_await answer(make_exchange(std::move(parser.request())));
+}
 
-  // Any thread may wake the writer: the timer is only touched on the I/O thread.
-  std::weak_ptr<HttpConnection> self = weak_from_this();
-  auto wake = [self, executor = socket_.get_executor()] {
+// Any thread may wake the writer: the timer is only touched on the I/O thread.
+std::shared_ptr<Exchange> HttpConnection::make_exchange(HttpRequest request) {
+  auto wake = [self = weak_from_this(), executor = socket_.get_executor()] {
     asio::post(executor, [self] {
       if (auto connection = self.lock()) connection->wake_.cancel();
     });
   };
-  co_return co_await answer(std::make_shared<Exchange>(std::move(parser.request()), options_.stream_buffer, wake));
+  return std::make_shared<Exchange>(std::move(request), options_.stream_buffer, std::move(wake));
 }
 
 asio::awaitable<bool> HttpConnection::answer(std::shared_ptr<Exchange> exchange) {
@@ -159,12 +202,15 @@ asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exc
     std::string wire;
     const bool keep_alive = request.keep_alive && !out.close && !stopping_ && (request.http11 || !out.stream);
     if (out.head) {
+      large_body_.reset();
       if (out.stream) framing = request.http11 ? Framing::chunked : Framing::until_close;
       wire = response_head(*out.head, framing, keep_alive) + out.head->body;
     }
     if (!out.bytes.empty()) wire += framing == Framing::chunked ? chunk(out.bytes) : out.bytes;
     if (out.done && framing == Framing::chunked) wire += kLastChunk;
-    if (!wire.empty() && !co_await write_all(wire)) co_return;
+    bool written = true;
+    if (!wire.empty()) written = co_await write_all(wire);
+    if (!written) co_return;
     if (out.done) {
       outcome = {true, keep_alive && framing != Framing::until_close};
       co_return;
@@ -172,9 +218,10 @@ asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exc
     if (!wire.empty()) continue;
     wake_.expires_after(options_.filler_interval);
     const auto [woken] = co_await wake_.async_wait(kTuple);
-    const std::string& filler = exchange->filler();
-    if (woken || filler.empty()) continue;
-    if (!co_await write_all(framing == Framing::chunked ? chunk(filler) : filler)) co_return;
+    if (woken || exchange->filler().empty()) continue;
+    const std::string filler = framing == Framing::chunked ? chunk(exchange->filler()) : exchange->filler();
+    written = co_await write_all(filler);
+    if (!written) co_return;
   }
 }
 
@@ -199,7 +246,8 @@ asio::awaitable<void> HttpConnection::close_gently() {
   size_t thrown_away = 0;
   while (!ec && thrown_away < kLingerBytes) {
     buffer_.clear();
-    if (co_await read_some(deadline) != Read::bytes) break;
+    const Read read = co_await read_some(deadline);
+    if (read != Read::bytes) break;
     thrown_away += buffer_.size();
   }
   socket_.close(ec);

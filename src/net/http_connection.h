@@ -4,7 +4,9 @@
 // everything else sees http_server.h, which knows no Asio.
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -14,10 +16,26 @@
 
 namespace martlet::net {
 
+// A body large enough to count, from its announcement until its answer begins. I/O thread only.
+class LargeBody {
+ public:
+  explicit LargeBody(int& count) : count_(&count) { ++count; }
+  LargeBody(LargeBody&& other) noexcept : count_(std::exchange(other.count_, nullptr)) {}
+  LargeBody& operator=(LargeBody&&) = delete;
+  ~LargeBody() {
+    if (count_) --*count_;
+  }
+
+ private:
+  int* count_;
+};
+
 // Lives on the I/O thread, owned by the coroutine that run() is.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(boost::asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler);
+  // `large_bodies`: of all connections together.
+  HttpConnection(boost::asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler,
+                 int& large_bodies);
 
   // Until the connection ends.
   boost::asio::awaitable<void> run();
@@ -35,7 +53,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::asio::awaitable<bool> read_until(HttpParser& parser, HttpParser::State state, Deadline deadline);
   boost::asio::awaitable<bool> write_all(std::string_view bytes);
   boost::asio::awaitable<bool> serve_one();
-  boost::asio::awaitable<bool> refuse_request(const HttpParser& parser, HttpResponse response, bool readable);
+  std::optional<HttpResponse> screen(const HttpRequest& head);
+  boost::asio::awaitable<bool> wait_for_request();
+  boost::asio::awaitable<bool> refuse_request(const HttpRequest* request, HttpResponse response);
+  std::shared_ptr<Exchange> make_exchange(HttpRequest request);
   boost::asio::awaitable<bool> answer(std::shared_ptr<Exchange> exchange);
   struct Outcome {
     bool complete = false;  // the whole answer is written
@@ -46,10 +67,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::asio::awaitable<void> close_gently();
 
   boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer wake_;   // never expires by itself while nothing is due: cancelled to wake the writer
+  boost::asio::steady_timer wake_;  // never expires by itself while nothing is due: cancelled to wake the writer
   const HttpServerOptions& options_;
   HttpHandler& handler_;
-  std::string buffer_;               // bytes read and not yet used
+  int& large_bodies_;
+  std::optional<LargeBody> large_body_;
+  std::string buffer_;  // bytes read and not yet used
   std::chrono::steady_clock::time_point began_;
   bool idle_ = true, stopping_ = false, first_ = true;
 };

@@ -10,9 +10,8 @@ namespace martlet::net {
 namespace {
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 struct ErrorType {
@@ -22,7 +21,10 @@ struct ErrorType {
 
 // The `type` that OpenAI clients expect beside a status.
 constexpr ErrorType kErrorTypes[] = {
-    {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"}, {429, "rate_limit_error"},
+    {401, "authentication_error"},
+    {403, "permission_error"},
+    {404, "not_found_error"},
+    {429, "rate_limit_error"},
 };
 
 const char* error_type(int status) {
@@ -41,7 +43,9 @@ std::string_view HttpRequest::field(std::string_view name) const {
   return {};
 }
 
-bool HttpRequest::has(std::string_view name) const { return count(name) > 0; }
+bool HttpRequest::has(std::string_view name) const {
+  return count(name) > 0;
+}
 
 size_t HttpRequest::count(std::string_view name) const {
   return std::count_if(fields.begin(), fields.end(), [&](const HttpField& f) { return same_name(f.name, name); });

@@ -51,7 +51,8 @@ HttpParser::State HttpParser::scan_head(const std::string& buffer) {
       return refuse(414, "uri_too_long", "The request's address is too long.");
     }
     if (c == '\n') {
-      if (scanned_ == 0 || buffer[scanned_ - 1] != '\r') return refuse(400, "bad_request", "A line ends without CR LF.");
+      if (scanned_ == 0 || buffer[scanned_ - 1] != '\r')
+        return refuse(400, "bad_request", "A line ends without CR LF.");
       if (scanned_ - line_begin_ == 1) return head_end_ = scanned_ + 1, state_;
       line_begin_ = scanned_ + 1;
       if (++lines_ > limits_.fields + 1) return refuse(431, "header_too_large", "The request has too many fields.");

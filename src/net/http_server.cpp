@@ -24,7 +24,9 @@ namespace {
 constexpr int kMaxRefusing = 64;  // connections that are being told 503; further ones wait in the backlog
 constexpr std::chrono::milliseconds kRetryAccept{100};
 
-std::string numeric(const std::string& host) { return host == "localhost" ? "127.0.0.1" : host; }
+std::string numeric(const std::string& host) {
+  return host == "localhost" ? "127.0.0.1" : host;
+}
 
 HttpResponse too_many_connections() {
   HttpResponse out = error_response(503, "too_many_connections", "Too many connections are open; try again later.");
@@ -47,11 +49,11 @@ struct HttpServer::State {
 
   const HttpServerOptions options;
   HttpHandler& handler;
+  int serving = 0, refusing = 0, large_bodies = 0;  // on the I/O thread; before `io`, whose coroutines count down
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::thread_pool workers;
-  std::set<std::shared_ptr<HttpConnection>> open;  // on the I/O thread, like the two counters
-  int serving = 0, refusing = 0;
+  std::set<std::shared_ptr<HttpConnection>> open;  // on the I/O thread
   std::atomic<int> connections{0};
   std::thread thread;
 };
@@ -92,7 +94,7 @@ asio::awaitable<void> HttpServer::State::accept() {
 }
 
 void HttpServer::State::admit(tcp::socket socket) {
-  auto connection = std::make_shared<HttpConnection>(std::move(socket), options, handler);
+  auto connection = std::make_shared<HttpConnection>(std::move(socket), options, handler, large_bodies);
   if (serving < options.max_connections) {
     launch(connection, &State::serving, [](HttpConnection& c) { return c.run(); });
   } else {
@@ -128,9 +130,13 @@ void HttpServer::run() {
   s.thread = std::thread([&s] { s.io.run(); });
 }
 
-HttpServer::~HttpServer() { stop(std::chrono::milliseconds(0)); }
+HttpServer::~HttpServer() {
+  stop(std::chrono::milliseconds(0));
+}
 
-uint16_t HttpServer::port() const { return state_->acceptor.local_endpoint().port(); }
+uint16_t HttpServer::port() const {
+  return state_->acceptor.local_endpoint().port();
+}
 
 std::string HttpServer::address() const {
   const std::string host = numeric(state_->options.host);
@@ -138,10 +144,16 @@ std::string HttpServer::address() const {
   return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-int HttpServer::connections() const { return state_->connections; }
+int HttpServer::connections() const {
+  return state_->connections;
+}
 
-void HttpServer::post(std::function<void()> task) { asio::post(state_->io, std::move(task)); }
-void HttpServer::work(std::function<void()> task) { asio::post(state_->workers, std::move(task)); }
+void HttpServer::post(std::function<void()> task) {
+  asio::post(state_->io, std::move(task));
+}
+void HttpServer::work(std::function<void()> task) {
+  asio::post(state_->workers, std::move(task));
+}
 
 void HttpServer::stop(std::chrono::milliseconds grace) {
   if (!state_->thread.joinable()) return;

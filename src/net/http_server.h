@@ -18,12 +18,13 @@
 namespace martlet::net {
 
 struct HttpServerOptions {
-  std::string host = "127.0.0.1";   // an IP address, or "localhost"
-  uint16_t port = 8080;             // 0: any free one
+  std::string host = "127.0.0.1";  // an IP address, or "localhost"
+  uint16_t port = 8080;            // 0: any free one
   HttpParserLimits parser;
-  int max_connections = 256;        // beyond: 503 with Retry-After
+  int max_connections = 256;  // beyond: 503 with Retry-After
+  int max_large_bodies = 16;  // bodies above 64 KiB that may be in memory at once; beyond: 503 with Retry-After
   int workers = 2;
-  size_t stream_buffer = 256u << 10;       // bytes waiting for a peer that does not read
+  size_t stream_buffer = 256u << 10;                // bytes waiting for a peer that does not read
   std::chrono::milliseconds head_timeout{10'000};   // from the first byte, or from the connection's start: 408
   std::chrono::milliseconds body_timeout{60'000};   // for the whole body: 408
   std::chrono::milliseconds write_timeout{30'000};  // for each 16 KiB of an answer: the exchange is closed

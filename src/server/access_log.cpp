@@ -1,14 +1,16 @@
 #include "server/access_log.h"
 
-#include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
 
 namespace martlet::server {
 namespace {
 
-std::string quoted(std::string_view text) { return boost::json::serialize(boost::json::value(text)); }
+std::string quoted(std::string_view text) {
+  return boost::json::serialize(boost::json::value(text));
+}
 
 }  // namespace
 

@@ -18,8 +18,8 @@ class AccessLog {
  public:
   explicit AccessLog(bool json);
   void request(const char* route, int status, std::chrono::nanoseconds took);
-  void note(std::string_view text);   // fixed words
-  void failure(const Error& error);   // of our own: kind internal, io, model
+  void note(std::string_view text);  // fixed words
+  void failure(const Error& error);  // of our own: kind internal, io, model
 
  private:
   std::shared_ptr<spdlog::logger> logger_;

@@ -25,7 +25,9 @@ json::object envelope(const AnswerHeader& header, const char* object, json::arra
           {"choices", std::move(choices)}};
 }
 
-json::value reason(const char* finish_reason) { return finish_reason ? json::value(finish_reason) : json::value(); }
+json::value reason(const char* finish_reason) {
+  return finish_reason ? json::value(finish_reason) : json::value();
+}
 
 // What both formats share; they differ in names and in what a choice looks like.
 class Format : public AnswerFormat {

@@ -1,5 +1,6 @@
 #include "server/api_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -22,13 +23,15 @@ using Request = ApiRequest;
 
 template <class Member>
 auto sampling(Member member) {
-  return [member](Request& r) -> auto& { return r.sampling.*member; };
+  return [member](Request & r) -> auto& {
+    return r.sampling.*member;
+  };
 }
 
 Status read_seed(json::value& value, const std::string& name, Request& out) {
   if (value.is_uint64()) return out.sampling.seed = value.get_uint64(), Status();
-  MARTLET_ASSIGN(const int64_t seed, read_integer(value, name, std::numeric_limits<int64_t>::min(),
-                                                  std::numeric_limits<int64_t>::max()));
+  MARTLET_ASSIGN(const int64_t seed,
+                 read_integer(value, name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
   out.sampling.seed = static_cast<uint64_t>(seed);
   return {};
 }
@@ -40,7 +43,8 @@ Status read_stop(json::value& value, const std::string& name, Request& out) {
   }
   for (const json::value& stop : list) {
     if (!stop.is_string() || stop.get_string().empty() || stop.get_string().size() > kMaxStopBytes) {
-      return bad_field("invalid_value", fmt::format("must be a string of 1 to {} bytes, or several", kMaxStopBytes), name);
+      return bad_field("invalid_value", fmt::format("must be a string of 1 to {} bytes, or several", kMaxStopBytes),
+                       name);
     }
     out.stop.emplace_back(stop.get_string());
   }
@@ -79,8 +83,18 @@ Status read_stream_options(json::value& value, const std::string& name, Request&
   return {};
 }
 
+// What the server itself gives to the template is not the caller's to replace.
+constexpr std::string_view kTemplateInputs[] = {
+    "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "continue_final_message"};
+
 Status read_template_kwargs(json::value& value, const std::string& name, Request& out) {
   if (!value.is_object()) return bad_field("invalid_value", "must be an object", name);
+  for (const auto& member : value.get_object()) {
+    const std::string_view key(member.key());
+    const bool ours =
+        std::find(std::begin(kTemplateInputs), std::end(kTemplateInputs), key) != std::end(kTemplateInputs);
+    if (ours || key.starts_with('_')) return unsupported(name + "." + std::string(key.substr(0, 64)));
+  }
   out.template_kwargs = std::move(value.get_object());
   return {};
 }

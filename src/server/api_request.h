@@ -16,7 +16,7 @@ namespace martlet::server {
 enum class Endpoint : unsigned { chat = 1, text = 2 };
 
 inline constexpr int32_t kMaxTopLogprobs = 20;
-inline constexpr int32_t kMaxChoices = 16;    // n
+inline constexpr int32_t kMaxChoices = 16;  // n
 inline constexpr size_t kMaxStops = 16;
 inline constexpr size_t kMaxStopBytes = 1024;
 

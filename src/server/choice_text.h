@@ -51,8 +51,8 @@ class ChoiceText {
   Detokenizer detokenizer_;
   StopStrings stops_;
   bool scored_;
-  size_t decoded_ = 0, shown_ = 0;    // code points: out of the detokenizer, out of the stop strings' hold
-  std::deque<ScoredToken> waiting_;   // their text is held back
+  size_t decoded_ = 0, shown_ = 0;   // code points: out of the detokenizer, out of the stop strings' hold
+  std::deque<ScoredToken> waiting_;  // their text is held back
   int32_t output_tokens_ = 0;
 };
 

@@ -15,7 +15,9 @@ std::string random_id(const char* prefix) {
   return fmt::format("{}-{:016x}", prefix, generator());
 }
 
-int64_t unix_time() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }
+int64_t unix_time() {
+  return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+}
 
 }  // namespace
 

@@ -42,19 +42,19 @@ class Completion : public std::enable_shared_from_this<Completion> {
   };
   struct Choice {
     ChoiceText text;
-    Delta kept;                       // what a whole answer collects
-    std::vector<Token> echoed;        // the prompt, as long as it is still to be echoed
+    Delta kept;                 // what a whole answer collects
+    std::vector<Token> echoed;  // the prompt, as long as it is still to be echoed
     Finish finish;
-    const char* reason = nullptr;     // the finish_reason, once it is known
-    bool ended = false;               // the engine is done with it
-    Clock::time_point first, last;    // of its tokens
+    const char* reason = nullptr;   // the finish_reason, once it is known
+    bool ended = false;             // the engine is done with it
+    Clock::time_point first, last;  // of its tokens
   };
 
   Status submit();
   Request engine_request(size_t choice) const;
   // The engine reports the prompt's tokens: for their scores, or because nothing but the prompt is wanted.
   bool scores_prompt() const { return request_.echo && (request_.logprobs || request_.max_tokens == 0); }
-  void deliver(Event event);          // engine thread
+  void deliver(Event event);  // engine thread
   void begin();
   void take_mail();
   void handle(Event& event);
@@ -74,7 +74,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   std::unique_ptr<AnswerFormat> format_;
   AnswerHeader header_;
   std::vector<Choice> choices_;
-  std::vector<RequestId> ids_;        // set before begin()
+  std::vector<RequestId> ids_;  // set before begin()
   bool begun_ = false, over_ = false;
 
   std::mutex mutex_;

@@ -18,7 +18,11 @@ std::string public_text(const Error& error) {
   return error.text;
 }
 
-std::string public_param(const Error& error) { return error.kind == ErrorKind::request ? error.where : std::string(); }
+// `where` names a field of the body for request errors only; a template's place in its own source is no field.
+std::string public_param(const Error& error) {
+  if (error.kind != ErrorKind::request) return {};
+  return error.code.starts_with("template_") ? "messages" : error.where;
+}
 
 }  // namespace
 
@@ -28,13 +32,16 @@ int http_status(const Error& error) {
   }
   switch (error.kind) {
     case ErrorKind::usage:
-    case ErrorKind::request: return 400;
+    case ErrorKind::request:
+      return 400;
     case ErrorKind::memory:
-    case ErrorKind::unavailable: return 503;
+    case ErrorKind::unavailable:
+      return 503;
     case ErrorKind::model:
     case ErrorKind::io:
     case ErrorKind::network:
-    case ErrorKind::internal: return 500;
+    case ErrorKind::internal:
+      return 500;
   }
   return 500;
 }

@@ -10,7 +10,9 @@ namespace json = boost::json;
 
 namespace {
 
-Error invalid(std::string text, const std::string& name) { return bad_field("invalid_value", std::move(text), name); }
+Error invalid(std::string text, const std::string& name) {
+  return bad_field("invalid_value", std::move(text), name);
+}
 
 // The value as an integer: also 5.0, which some languages write for 5. Nothing when it is none, or beyond 64 bits.
 std::optional<int64_t> whole(const json::value& value) {

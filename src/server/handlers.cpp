@@ -24,7 +24,10 @@ void reply(net::Exchange& exchange, json::object body, int status = 200) {
 }
 
 json::object describe(const ServedModel& model) {
-  return {{"id", model.name}, {"object", "model"}, {"created", model.created}, {"owned_by", "martlet"},
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "martlet"},
           {"max_model_len", model.engine->context()}};
 }
 
@@ -77,8 +80,12 @@ void Handlers::complete(std::shared_ptr<net::Exchange> exchange, Endpoint endpoi
   });
 }
 
-void Handlers::chat(std::shared_ptr<net::Exchange> exchange) { complete(std::move(exchange), Endpoint::chat); }
-void Handlers::text(std::shared_ptr<net::Exchange> exchange) { complete(std::move(exchange), Endpoint::text); }
+void Handlers::chat(std::shared_ptr<net::Exchange> exchange) {
+  complete(std::move(exchange), Endpoint::chat);
+}
+void Handlers::text(std::shared_ptr<net::Exchange> exchange) {
+  complete(std::move(exchange), Endpoint::text);
+}
 
 void Handlers::models(std::shared_ptr<net::Exchange> exchange) {
   json::array data;

@@ -18,7 +18,7 @@ namespace martlet::server {
 class Handlers {
  public:
   explicit Handlers(ApiPolicy policy) : policy_(policy) {}
-  void attach(net::HttpServer* http) { http_ = http; }   // before the first request
+  void attach(net::HttpServer* http) { http_ = http; }  // before the first request
 
   // I/O thread only. The model answers from now on.
   void serve(std::shared_ptr<const ServedModel> model) { models_.push_back(std::move(model)); }
@@ -49,7 +49,7 @@ class Handlers {
   ApiPolicy policy_;
   net::HttpServer* http_ = nullptr;
   Metrics metrics_;
-  Models models_;   // the first is "default"
+  Models models_;  // the first is "default"
   bool draining_ = false;
 };
 

@@ -33,7 +33,9 @@ struct Handler {
   bool on_object_end(size_t n, error_code&) { return keys.pop_back(), stack.push_object(n), true; }
   bool on_array_begin(error_code&) { return true; }
   bool on_array_end(size_t n, error_code&) { return stack.push_array(n), true; }
-  bool on_key_part(string_view s, size_t, error_code&) { return key.append(s.data(), s.size()), stack.push_chars(s), true; }
+  bool on_key_part(string_view s, size_t, error_code&) {
+    return key.append(s.data(), s.size()), stack.push_chars(s), true;
+  }
   bool on_key(string_view s, size_t, error_code& ec) {
     key.append(s.data(), s.size());
     if (!keys.back().insert(std::exchange(key, {})).second) return ec = json::error::syntax, false;

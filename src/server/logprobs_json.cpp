@@ -63,9 +63,9 @@ json::value text_logprobs(const Tokenizer& tokenizer, const std::vector<ScoredTo
     top.emplace(text(tokenizer, scored.token), number(*scored.logprob));  // the chosen one is always among them
     tops.emplace_back(std::move(top));
   }
-  return json::object{{"tokens", std::move(texts)},        {"token_logprobs", std::move(logprobs)},
-                      {"top_logprobs", std::move(tops)},   {"text_offset", std::move(offsets)},
-                      {"token_ids", std::move(ids)},       {"bytes", std::move(all_bytes)}};
+  return json::object{{"tokens", std::move(texts)},      {"token_logprobs", std::move(logprobs)},
+                      {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)},
+                      {"token_ids", std::move(ids)},     {"bytes", std::move(all_bytes)}};
 }
 
 }  // namespace martlet::server

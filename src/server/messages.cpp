@@ -17,8 +17,8 @@ struct Role {
 
 // OpenAI's newer name for the system's part is "developer"; templates know the older one.
 constexpr Role kRoles[] = {
-    {"system", "system"}, {"developer", "system"}, {"user", "user"}, {"assistant", "assistant"},
-    {"tool", nullptr},    {"function", nullptr},
+    {"system", "system"},       {"developer", "system"}, {"user", "user"},
+    {"assistant", "assistant"}, {"tool", nullptr},       {"function", nullptr},
 };
 
 Result<std::string> read_role(const json::object& message, const std::string& name) {

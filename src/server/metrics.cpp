@@ -20,7 +20,9 @@ const Histogram::BucketBoundaries kFirstToken = {0.005, 0.01, 0.025, 0.05, 0.1, 
 const Histogram::BucketBoundaries kPerToken = {0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1};
 const Histogram::BucketBoundaries kRequest = {0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 // Figures that the engine counts: read when someone asks.
 struct EngineFigure {
@@ -31,10 +33,13 @@ struct EngineFigure {
 };
 
 constexpr EngineFigure kEngineFigures[] = {
-    {"martlet_requests_running", "Sequences in the batch.", false, [](const EngineStats& s) { return double(s.running); }},
+    {"martlet_requests_running", "Sequences in the batch.", false,
+     [](const EngineStats& s) { return double(s.running); }},
     {"martlet_requests_queued", "Sequences waiting.", false, [](const EngineStats& s) { return double(s.queued); }},
-    {"martlet_pages_total", "Pages of the cache pool.", false, [](const EngineStats& s) { return double(s.pages_total); }},
-    {"martlet_pages_used", "Pages of running sequences.", false, [](const EngineStats& s) { return double(s.pages_used); }},
+    {"martlet_pages_total", "Pages of the cache pool.", false,
+     [](const EngineStats& s) { return double(s.pages_total); }},
+    {"martlet_pages_used", "Pages of running sequences.", false,
+     [](const EngineStats& s) { return double(s.pages_used); }},
     {"martlet_pages_cached", "Pages kept for later prompts.", false,
      [](const EngineStats& s) { return double(s.pages_cached); }},
     {"martlet_requests_finished_total", "Sequences ended.", true,
@@ -43,7 +48,8 @@ constexpr EngineFigure kEngineFigures[] = {
      [](const EngineStats& s) { return double(s.prompt_tokens); }},
     {"martlet_cached_tokens_total", "Prompt tokens taken from the prefix cache.", true,
      [](const EngineStats& s) { return double(s.cached_tokens); }},
-    {"martlet_output_tokens_total", "Tokens generated.", true, [](const EngineStats& s) { return double(s.output_tokens); }},
+    {"martlet_output_tokens_total", "Tokens generated.", true,
+     [](const EngineStats& s) { return double(s.output_tokens); }},
     {"martlet_steps_total", "Steps of the engine.", true, [](const EngineStats& s) { return double(s.steps); }},
     {"martlet_shape_compilations_total", "Kernels or graphs built for a shape; constant after start-up.", true,
      [](const EngineStats& s) { return double(s.shape_compilations); }},
@@ -68,11 +74,8 @@ struct Metrics::Families {
                                                           .Name("martlet_http_requests_total")
                                                           .Help("Answers by route and status.")
                                                           .Register(registry);
-  prometheus::Gauge& connections = prometheus::BuildGauge()
-                                       .Name("martlet_http_connections")
-                                       .Help("Open connections.")
-                                       .Register(registry)
-                                       .Add({});
+  prometheus::Gauge& connections =
+      prometheus::BuildGauge().Name("martlet_http_connections").Help("Open connections.").Register(registry).Add({});
   Histogram& request_seconds = histogram("martlet_http_request_seconds", "Whole time of a request.", kRequest);
   Histogram& first_token = histogram("martlet_ttft_seconds", "Time to the first token.", kFirstToken);
   Histogram& per_token = histogram("martlet_tpot_seconds", "Mean time between the tokens of an answer.", kPerToken);
@@ -90,8 +93,12 @@ void Metrics::request(const char* route, int status, std::chrono::nanoseconds to
   families_->request_seconds.Observe(seconds(took));
 }
 
-void Metrics::first_token(std::chrono::nanoseconds after) { families_->first_token.Observe(seconds(after)); }
-void Metrics::output_token(std::chrono::nanoseconds each) { families_->per_token.Observe(seconds(each)); }
+void Metrics::first_token(std::chrono::nanoseconds after) {
+  families_->first_token.Observe(seconds(after));
+}
+void Metrics::output_token(std::chrono::nanoseconds each) {
+  families_->per_token.Observe(seconds(each));
+}
 
 std::string Metrics::text(const EngineStats& engine, int connections) {
   families_->connections.Set(connections);

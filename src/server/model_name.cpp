@@ -8,7 +8,9 @@
 namespace martlet::server {
 namespace {
 
-Error invalid_path() { return {ErrorKind::request, "invalid_path", "this is no model's name", "model"}; }
+Error invalid_path() {
+  return {ErrorKind::request, "invalid_path", "this is no model's name", "model"};
+}
 
 }  // namespace
 

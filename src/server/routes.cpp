@@ -25,7 +25,9 @@ bool path_matches(std::string_view pattern, std::string_view path) {
 
 }  // namespace
 
-std::span<const Route> routes() { return kRoutes; }
+std::span<const Route> routes() {
+  return kRoutes;
+}
 
 Match match_route(std::string_view method, std::string_view path) {
   Match out;

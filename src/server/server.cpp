@@ -20,7 +20,8 @@ namespace {
 constexpr std::chrono::milliseconds kFlushTime{2000};  // for answers that are complete and not yet written
 
 HttpResponse unauthorized() {
-  HttpResponse out = net::error_response(401, "invalid_api_key", "A valid API key is needed: Authorization: Bearer KEY.");
+  HttpResponse out =
+      net::error_response(401, "invalid_api_key", "A valid API key is needed: Authorization: Bearer KEY.");
   out.fields.push_back({"www-authenticate", "Bearer"});
   return out;
 }
@@ -105,7 +106,6 @@ Server::~Server() {
   if (state_) drain(0);
 }
 
-
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   auto state = std::make_unique<State>(options);
   if (!state->local_only && state->keys.empty()) {
@@ -149,7 +149,11 @@ bool Server::failed() const {
   return false;
 }
 
-void Server::note(std::string_view text) { state_->log.note(text); }
-std::string Server::address() const { return state_->http->address(); }
+void Server::note(std::string_view text) {
+  state_->log.note(text);
+}
+std::string Server::address() const {
+  return state_->http->address();
+}
 
 }  // namespace martlet::server

@@ -11,7 +11,7 @@ namespace martlet::server {
 
 struct ServerOptions {
   net::HttpServerOptions http;
-  std::vector<std::string> api_keys;   // empty: whoever reaches it may use it
+  std::vector<std::string> api_keys;  // empty: whoever reaches it may use it
   ApiPolicy policy;
   bool json_log = true;
 };
@@ -30,7 +30,7 @@ class Server {
   void drain(double seconds);
   // True when an engine cannot go on (its model file changed).
   bool failed() const;
-  void note(std::string_view text);    // into the log: fixed words
+  void note(std::string_view text);  // into the log: fixed words
   std::string address() const;
 
  private:

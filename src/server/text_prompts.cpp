@@ -11,7 +11,9 @@ namespace {
 
 constexpr size_t kMaxPrompts = 128;
 
-Error empty_prompt(const std::string& name) { return bad_field("empty_prompt", "must not be empty", name); }
+Error empty_prompt(const std::string& name) {
+  return bad_field("empty_prompt", "must not be empty", name);
+}
 
 // A user's text: nothing in it is trusted, so no part of it becomes a control token.
 std::vector<Token> encode(const Tokenizer& tokenizer, std::string_view text) {

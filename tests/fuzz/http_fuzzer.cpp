@@ -1,5 +1,5 @@
-// HTTP requests as a network delivers them: the first byte says into how large pieces the rest is cut. However it is cut,
-// the verdict must be the same, and a request that was accepted must obey the limits.
+// HTTP requests as a network delivers them: the first byte says into how large pieces the rest is cut. However it is
+// cut, the verdict must be the same, and a request that was accepted must obey the limits.
 
 #include <cstdlib>
 #include <string>

@@ -74,8 +74,7 @@ TEST(HttpFaults, D6_BodyLimitIsRefusedBeforeTheBodyIsRead) {
   HttpParserLimits limits;
   limits.body_bytes = 10;
   EXPECT_EQ(parse(kPost + "Content-Length: 11\r\n\r\n", 1, limits).status, 413);
-  EXPECT_EQ(parse(kPost + "Content-Length: 99999999999999999999\r\n\r\n", 1, limits).state,
-            HttpParser::State::refused);
+  EXPECT_EQ(parse(kPost + "Content-Length: 99999999999999999999\r\n\r\n", 1, limits).state, HttpParser::State::refused);
   EXPECT_EQ(parse(kPost + "Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n", 1, limits).status, 413);
   EXPECT_EQ(parse(kPost + "Content-Length: 10\r\n\r\n0123456789", 1, limits).state, HttpParser::State::done);
 }
@@ -91,19 +90,20 @@ TEST(HttpFaults, D7_ChunkSizes) {
 }
 
 TEST(HttpFaults, D7_AmbiguousLengths) {
-  for (const char* fields : {"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
-                             "Content-Length: 3\r\nContent-Length: 3\r\n", "Content-Length: 3\r\nContent-Length: 4\r\n",
-                             "Content-Length: 3, 3\r\n", "Content-Length: +3\r\n", "Content-Length: -3\r\n",
-                             "Content-Length: 0x3\r\n", "Content-Length:\r\n", "Transfer-Encoding: gzip, chunked\r\n",
-                             "Transfer-Encoding: chunked, chunked\r\n", "Transfer-Encoding: identity\r\n",
-                             "Transfer-Encoding: xchunked\r\n", "Transfer-Encoding : chunked\r\n"}) {
+  for (const char* fields :
+       {"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
+        "Content-Length: 3\r\nContent-Length: 3\r\n", "Content-Length: 3\r\nContent-Length: 4\r\n",
+        "Content-Length: 3, 3\r\n", "Content-Length: +3\r\n", "Content-Length: -3\r\n", "Content-Length: 0x3\r\n",
+        "Content-Length:\r\n", "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: identity\r\n", "Transfer-Encoding: xchunked\r\n", "Transfer-Encoding : chunked\r\n"}) {
     EXPECT_EQ(refusal(kPost + fields + "\r\nabc"), 400) << fields;
   }
 }
 
 TEST(HttpFaults, D7_LinesEndWithCrLf) {
-  for (const char* bytes : {"GET / HTTP/1.1\nHost: a\n\n", "GET / HTTP/1.1\r\nHost: a\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\n",
-                            "GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n X: folded\r\n\r\n"}) {
+  for (const char* bytes :
+       {"GET / HTTP/1.1\nHost: a\n\n", "GET / HTTP/1.1\r\nHost: a\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\n",
+        "GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n X: folded\r\n\r\n"}) {
     EXPECT_EQ(refusal(bytes), 400) << bytes;
   }
   EXPECT_EQ(refusal(std::string("GET / HTTP/1.1\r\nHost: a\0b\r\n\r\n", 29)), 400);

@@ -22,9 +22,8 @@ class FakeTokenizer final : public Tokenizer {
 
   void encode(std::string_view text, std::span<const Span> trusted, std::vector<Token>& out) const override {
     for (size_t i = 0; i < text.size(); ++i) {
-      const bool inside = std::any_of(trusted.begin(), trusted.end(), [&](const Span& span) {
-        return i >= span.begin && i + 7 <= span.end;
-      });
+      const bool inside = std::any_of(trusted.begin(), trusted.end(),
+                                      [&](const Span& span) { return i >= span.begin && i + 7 <= span.end; });
       if (inside && text.substr(i).starts_with("<begin>")) {
         out.push_back(kBegin);
         i += 6;

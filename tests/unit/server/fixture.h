@@ -19,8 +19,8 @@ class Fixture {
     if (!with_model) return;
     auto engine = std::make_unique<FakeEngine>(step);
     engine_ = engine.get();
-    model_ = std::make_shared<ServedModel>(ServedModel{"fake", 1, std::make_shared<FakeTokenizer>(),
-                                                       *ChatTemplate::parse(kTemplate), std::move(engine)});
+    model_ = std::make_shared<ServedModel>(
+        ServedModel{"fake", 1, std::make_shared<FakeTokenizer>(), *ChatTemplate::parse(kTemplate), std::move(engine)});
     server_->serve(model_);
     while (ask(port_, "GET", "/health").status != 200) continue;
   }
