@@ -2,8 +2,9 @@
 """Make the tiny models of this folder and their reference logits. Needs: pip install gguf numpy.   make.py [OUT_DIR]
 
 Each model is an architecture or a variant of one (biases, q/k norm, tied embeddings, RoPE scalings) with random f16 weights,
-small enough to commit. NAME.f32 holds the logits [PROMPT, VOCABULARY] of its prompt, computed in float64 from the formulas
-of the papers. The same files come out every time.
+small enough to commit. NAME.f32 holds the tokens of its prompt and its logits [PROMPT, VOCABULARY] twice, computed in float64
+from the formulas of the papers: with keys and values as they are, and rounded to f16 as a cache of f16 holds them. The same
+files come out every time.
 """
 import sys
 from pathlib import Path
@@ -12,19 +13,19 @@ import gguf
 import numpy as np
 
 VOCABULARY, PROMPT = 64, 40
-WIDTH, FFN, LAYERS, HEADS, KV_HEADS = 32, 64, 2, 4, 2
+WIDTH, FFN, LAYERS, HEADS, KV_HEADS = 32, 64, 2, 2, 1
 EPSILON = 1e-5
 # arch; key and value size; biases: names of matrices that have one; rope: what the model says about positions
 VARIANTS = {
-    "llama": dict(arch="llama", head=8, tied=False, biases=(), rope={}),
-    "llama-biases": dict(arch="llama", head=8, tied=True, rope={},
+    "llama": dict(arch="llama", head=16, tied=False, biases=(), rope={}),
+    "llama-biases": dict(arch="llama", head=16, tied=True, rope={},
                          biases=("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")),
     "llama-factors": dict(arch="llama", head=16, tied=True, biases=(), rope={"factors": True, "base": 5e5}),
-    "llama-linear": dict(arch="llama", head=8, tied=False, biases=(), rope={"type": "linear", "factor": 4.0}),
-    "qwen2": dict(arch="qwen2", head=8, tied=False, biases=("attn_q", "attn_k", "attn_v"), rope={"base": 1e6}),
+    "llama-linear": dict(arch="llama", head=16, tied=False, biases=(), rope={"type": "linear", "factor": 4.0}),
+    "qwen2": dict(arch="qwen2", head=16, tied=False, biases=("attn_q", "attn_k", "attn_v"), rope={"base": 1e6}),
     "qwen2-yarn": dict(arch="qwen2", head=16, tied=True, biases=("attn_q", "attn_k", "attn_v"),
                        rope={"type": "yarn", "factor": 4.0, "original": 512, "base": 1e4}),
-    "qwen3": dict(arch="qwen3", head=16, tied=True, biases=(), rope={"base": 1e6}),
+    "qwen3": dict(arch="qwen3", head=32, tied=True, biases=(), rope={"base": 1e6}),
     "qwen3-partial": dict(arch="qwen3", head=16, tied=False, biases=(), rope={"rotated": 8}),
 }
 
@@ -98,7 +99,7 @@ def rotate(x, spec, f, magnitude):
     return y
 
 
-def forward(spec, weights, tokens):
+def forward(spec, weights, tokens, cache):
     w = {name: tensor.astype(np.float64) for name, tensor in weights.items()}
     norm = lambda x, name: x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * w[name + ".weight"]
     linear = lambda x, name: x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
@@ -111,7 +112,7 @@ def forward(spec, weights, tokens):
         if spec["arch"] == "qwen3":
             q, k = norm(q, at + "attn_q_norm"), norm(k, at + "attn_k_norm")
         q, k = rotate(q, spec, f, magnitude), rotate(k, spec, f, magnitude)
-        k, v = (np.repeat(t, HEADS // KV_HEADS, 1) for t in (k, v))
+        k, v = (np.repeat(t.astype(cache).astype(np.float64), HEADS // KV_HEADS, 1) for t in (k, v))
         scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(spec["head"])
         scores = np.where(np.tril(np.ones((n, n), bool)), scores, -np.inf)
         p = np.exp(scores - scores.max(-1, keepdims=True))
@@ -130,7 +131,7 @@ def main(out):
         weights = make_weights(spec, rng)
         tokens = rng.integers(0, VOCABULARY, PROMPT)
         write_gguf(out / f"{name}.gguf", spec, weights)
-        logits = forward(spec, weights, tokens)
+        logits = np.stack([forward(spec, weights, tokens, cache) for cache in (np.float64, np.float16)])
         np.concatenate([tokens.astype(np.float32), logits.astype(np.float32).ravel()]).tofile(out / f"{name}.f32")
         print(name, "spread of the logits", round(float(logits.std()), 3))
 

@@ -15,10 +15,13 @@ namespace martlet {
 namespace {
 
 constexpr int32_t kVocabulary = 64, kPrompt = 40;
+// The logits spread over about 4. The largest error seen is 0.0007: here and there a key is rounded to the other f16.
+constexpr float kLargestError = 0.002f;
+enum class Cache { exact, f16 };
 
 std::vector<float> read_floats(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::vector<float> values(kPrompt + kPrompt * kVocabulary);
+  std::vector<float> values(kPrompt + 2 * kPrompt * kVocabulary);
   in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
   EXPECT_TRUE(in) << path;
   return values;
@@ -64,36 +67,33 @@ std::vector<float> compute(const std::string& path, Backend& backend, std::span<
 
 class GoldenModel : public testing::TestWithParam<const char*> {
  protected:
-  void compare(const CpuOptions& options, float largest) {
+  void compare(const CpuOptions& options, Cache cache) {
     const std::string base = std::string("tests/golden/models/") + GetParam();
     const std::vector<float> golden = read_floats(base + ".f32");
     const std::vector<Token> tokens(golden.begin(), golden.begin() + kPrompt);
+    const std::span<const float> expected =
+        std::span(golden).subspan(cache == Cache::exact ? kPrompt : kPrompt + kPrompt * kVocabulary);
     const auto backend = make_cpu_backend(options);
     ASSERT_TRUE(backend) << backend.error().line();
     std::vector<float> whole;
     for (const int32_t chunk : {kPrompt, 7}) {
       const std::vector<float> logits = compute(base + ".gguf", **backend, tokens, chunk);
       float worst = 0;
-      for (size_t i = 0; i < logits.size(); ++i) worst = std::max(worst, std::abs(logits[i] - golden[kPrompt + i]));
-      EXPECT_LE(worst, largest) << "chunk " << chunk;
-      if (chunk == kPrompt) {
-        whole = logits;
-        RecordProperty("largest_error", std::to_string(worst));
-      } else {
-        EXPECT_EQ(logits, whole) << "chunks show in the result";
-      }
+      for (size_t i = 0; i < logits.size(); ++i) worst = std::max(worst, std::abs(logits[i] - expected[i]));
+      EXPECT_LE(worst, kLargestError) << "chunk " << chunk;
+      if (whole.empty()) whole = logits;
+      EXPECT_EQ(logits, whole) << "chunks show in the result";
     }
   }
 };
 
-// The logits spread over about 4; the cache holds keys and values in f16, which costs about a thousandth of that.
 TEST_P(GoldenModel, ScalarLevelWithF32Activations) {
-  compare({.threads = 1, .level = cpu::levels().front(), .f32_activations = true}, 0.02f);
+  compare({.threads = 1, .level = cpu::levels().front(), .f32_activations = true}, Cache::exact);
 }
 
-// Activations of 8 bits, as on any fast level.
+// The weights are f16, which no level rounds activations for.
 TEST_P(GoldenModel, BestLevel) {
-  compare({.threads = 2}, 1.0f);
+  compare({.threads = 2}, Cache::f16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenModel,

@@ -28,9 +28,9 @@ class RecordingSink : public RequestSink {
     changed_.notify_all();
   }
 
-  Finish wait() {
+  Finish wait(std::chrono::seconds limit = std::chrono::seconds(60)) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [this] { return finish_.has_value(); })) << "no end";
+    EXPECT_TRUE(changed_.wait_for(lock, limit, [this] { return finish_.has_value(); })) << "no end";
     return finish_.value_or(Finish{});
   }
   void wait_for_tokens(size_t count) {
