@@ -1,5 +1,6 @@
 #include "server/json_body.h"
 
+#include <charconv>
 #include <cmath>
 #include <string>
 #include <unordered_set>
@@ -64,12 +65,27 @@ Error error_at(const char* code, const char* text, size_t offset) {
   return {ErrorKind::request, code, std::string(text) + "; offset " + std::to_string(offset), ""};
 }
 
+// Offset of an escape that is one half of a surrogate pair without the other, or npos. Escapes stand in strings only.
+size_t find_lone_surrogate(std::string_view body) {
+  const auto unit = [&](size_t at) {
+    unsigned code = 0;
+    if (body.substr(at, 2) == "\\u" && at + 6 <= body.size()) {
+      std::from_chars(body.data() + at + 2, body.data() + at + 6, code, 16);
+    }
+    return code;
+  };
+  const auto is_high = [](unsigned code) { return code >= 0xD800 && code < 0xDC00; };
+  const auto is_low = [](unsigned code) { return code >= 0xDC00 && code < 0xE000; };
+  for (size_t at = body.find('\\'); at != body.npos;) {
+    const unsigned code = unit(at);
+    if (is_low(code) || (is_high(code) && !is_low(unit(at + 6)))) return at;
+    at = body.find('\\', at + (is_high(code) ? 12 : 2));
+  }
+  return body.npos;
+}
+
 Error parse_error(const json::error_code& ec, size_t offset) {
   if (ec == json::error::too_deep) return error_at("json_too_deep", "the body nests more than 64 levels", offset);
-  for (const json::error surrogate : {json::error::illegal_leading_surrogate, json::error::illegal_trailing_surrogate,
-                                      json::error::expected_utf16_escape}) {
-    if (ec == surrogate) return error_at("invalid_utf8", "the body escapes half of a surrogate pair", offset);
-  }
   return error_at("invalid_json", "the body is not one valid JSON object", offset);
 }
 
@@ -78,6 +94,9 @@ Error parse_error(const json::error_code& ec, size_t offset) {
 Result<json::object> parse_json_body(std::string_view body) {
   if (const size_t bad = utf8::find_invalid(body); bad != body.npos) {
     return error_at("invalid_utf8", "the body is not valid UTF-8", bad);
+  }
+  if (const size_t lone = find_lone_surrogate(body); lone != body.npos) {
+    return error_at("invalid_utf8", "the body escapes half of a surrogate pair", lone);
   }
   json::parse_options options;
   options.max_depth = kMaxDepth;
