@@ -24,9 +24,9 @@ class BpeTokenizer final : public VocabularyTokenizer {
         characters_(row.flags & kCharacters) {
     if (characters_) {
       byte_tokens_ = vocabulary_.byte_tokens();
-      for (uint8_t c = 0; c < 128; ++c) ascii_tokens_.push_back(find_normal(c == ' ' ? std::string(kSpaceMark) : std::string(1, static_cast<char>(c))));
+      for (uint8_t c = 0; c < 128; ++c) ascii_tokens_.push_back(vocabulary_.find_normal(c == ' ' ? std::string(kSpaceMark) : std::string(1, static_cast<char>(c))));
     } else {
-      for (int byte = 0; byte < 256; ++byte) byte_tokens_.push_back(find_normal(ByteAlphabet::instance().letter(byte)));
+      for (int byte = 0; byte < 256; ++byte) byte_tokens_.push_back(vocabulary_.find_normal(ByteAlphabet::instance().letter(byte)));
     }
   }
   Status read_merges(const std::vector<std::string_view>& lines) {
@@ -73,14 +73,14 @@ class BpeTokenizer final : public VocabularyTokenizer {
     if (piece.size() > vocabulary_.longest_piece()) return -1;
     letters.clear();
     for (const char c : piece) letters += ByteAlphabet::instance().letter(static_cast<uint8_t>(c));
-    return find_normal(letters);
+    return vocabulary_.find_normal(letters);
   }
 
   void append_characters(std::string_view piece, std::vector<Token>& symbols) const {
     for (size_t i = 0; i < piece.size();) {
       const auto first = static_cast<uint8_t>(piece[i]);
       const size_t length = first < 0x80 ? 1 : utf8::decode(piece, i).length;
-      const Token token = first < 0x80 ? ascii_tokens_[first] : find_normal(piece.substr(i, length));
+      const Token token = first < 0x80 ? ascii_tokens_[first] : vocabulary_.find_normal(piece.substr(i, length));
       if (token >= 0) symbols.push_back(token);
       else for (size_t k = 0; k < length; ++k) symbols.push_back(byte_tokens_[static_cast<uint8_t>(piece[i + k])]);
       i += length;

@@ -1,11 +1,10 @@
 #include "text/merges.h"
 
-#include <algorithm>
-#include <functional>
 #include <string>
 
-namespace martlet {
+#include "text/min_heap.h"
 
+namespace martlet {
 Result<Merges> Merges::create(const std::vector<std::string_view>& lines, const Vocabulary& vocabulary) {
   if (lines.size() >= FlatMap::kNone) return bad_vocabulary("too many merges");
   Merges merges;
@@ -36,25 +35,21 @@ void Merges::apply(std::vector<Token>& symbols, Scratch& scratch) const {
   auto& [next, previous, queue] = scratch;
   queue.clear();
   for (uint32_t i = 0; i + 1 < count; ++i) {
-    if (const uint32_t r = rank(symbols[i], symbols[i + 1]); r != FlatMap::kNone) queue.push_back(uint64_t{r} << 32 | i);
+    if (const uint32_t r = rank(symbols[i], symbols[i + 1]); r != FlatMap::kNone) push_min(queue, uint64_t{r} << 32 | i);
   }
   if (queue.empty()) return;
   next.resize(count);
   previous.resize(count);
   for (uint32_t i = 0; i < count; ++i) next[i] = i + 1 < count ? i + 1 : kEnd, previous[i] = i - 1;
-  std::make_heap(queue.begin(), queue.end(), std::greater<>());
 
   const auto consider = [&](uint32_t left, uint32_t right) {
     if (left == kEnd || right == kEnd) return;
     const uint32_t r = rank(symbols[left], symbols[right]);
     if (r == FlatMap::kNone) return;
-    queue.push_back(uint64_t{r} << 32 | left);
-    std::push_heap(queue.begin(), queue.end(), std::greater<>());
+    push_min(queue, uint64_t{r} << 32 | left);
   };
   while (!queue.empty()) {
-    const uint64_t best = queue.front();
-    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
-    queue.pop_back();
+    const uint64_t best = pop_min(queue);
     const Merge& merge = merges_[best >> 32];
     const auto left = static_cast<uint32_t>(best);
     if (symbols[left] != merge.left) continue;

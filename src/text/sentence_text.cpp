@@ -5,16 +5,6 @@
 namespace martlet {
 namespace {
 
-void append_replaced(std::string_view text, std::string_view from, std::string_view to, std::string& out) {
-  for (size_t at = 0;;) {
-    const size_t found = text.find(from, at);
-    out.append(text.substr(at, found - at));
-    if (found == std::string_view::npos) return;
-    out += to;
-    at = found + from.size();
-  }
-}
-
 // Offset of the first space mark that follows another character than a space mark.
 size_t next_word(std::string_view text) {
   for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string_view::npos; at += kSpaceMark.size()) {
@@ -25,8 +15,15 @@ size_t next_word(std::string_view text) {
 
 }  // namespace
 
-void append_with_marks(std::string_view text, std::string& out) { append_replaced(text, " ", kSpaceMark, out); }
-void append_with_spaces(std::string_view piece, std::string& out) { append_replaced(piece, kSpaceMark, " ", out); }
+void append_with_spaces(std::string_view piece, std::string& out) {
+  for (size_t at = 0;;) {
+    const size_t mark = piece.find(kSpaceMark, at);
+    out.append(piece.substr(at, mark - at));
+    if (mark == std::string_view::npos) return;
+    out += ' ';
+    at = mark + kSpaceMark.size();
+  }
+}
 
 bool words_stand_apart(const Vocabulary& vocabulary) {
   for (size_t i = 0; i < vocabulary.size(); ++i) {

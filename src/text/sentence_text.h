@@ -13,8 +13,7 @@ namespace martlet {
 
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-// Appends `text` with every space as kSpaceMark, and the way back.
-void append_with_marks(std::string_view text, std::string& out);
+// Appends `piece` with every kSpaceMark as a space.
 void append_with_spaces(std::string_view piece, std::string& out);
 
 // True when no normal piece holds a space mark behind another character: then nothing merges across the beginning of a
@@ -29,7 +28,6 @@ class ByteFallback {
   explicit ByteFallback(const Vocabulary& vocabulary);
   // Appends the byte tokens of `character`; when there are none, the unknown token; when there is none, nothing.
   void append(std::string_view character, std::vector<Token>& out) const;
-  Token unknown() const { return unknown_; }  // -1 when there is none
   bool has_bytes() const { return complete_; }
 
  private:

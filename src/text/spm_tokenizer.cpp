@@ -1,125 +1,99 @@
 #include "text/spm_tokenizer.h"
 
-#include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "base/utf8.h"
-#include "text/piece_cache.h"
-#include "text/sentence_text.h"
-#include "text/vocabulary_tokenizer.h"
+#include "text/min_heap.h"
+#include "text/sentence_tokenizer.h"
 
 namespace martlet {
 namespace {
 
-class SpmTokenizer final : public VocabularyTokenizer {
+class ScoreMerges {
  public:
-  SpmTokenizer(VocabularySource source, std::vector<float> scores)
-      : VocabularyTokenizer(std::move(source), append_with_spaces),
-        scores_(std::move(scores)),
-        fallback_(vocabulary_),
-        words_(words_stand_apart(vocabulary_)) {}
+  // A part of the word, in a list of its neighbours.
+  struct Symbol {
+    uint32_t begin, length, previous, next;
+    Token token;      // -1 for a character that is no piece
+    Token pair = -1;  // the piece that it forms with its next, -1 when there is none
+  };
+  struct Scratch {
+    std::vector<Symbol> symbols;
+    std::vector<uint64_t> queue;  // order of the pair's score << 32 | the symbol at its left; may be stale
+  };
 
-  void encode(std::string_view text, std::span<const Span> trusted, std::vector<Token>& out) const override {
-    State state;
-    bool begins = true;  // a text, and what follows a special token, gets the artificial space
-    specials_.split(text, trusted, [&](std::string_view plain, Token special) {
-      if (!plain.empty()) encode_plain(plain, begins && strips_leading_space_, state, out);
-      begins = special >= 0;
-      if (special >= 0) out.push_back(special);
-    });
+  ScoreMerges(const Vocabulary& vocabulary, std::vector<float> scores)
+      : vocabulary_(vocabulary), scores_(std::move(scores)), fallback_(vocabulary) {}
+
+  void encode(std::string_view word, Scratch& scratch, std::vector<Token>& out) const {
+    auto& [symbols, queue] = scratch;
+    split_characters(word, symbols);
+    queue.clear();
+    for (uint32_t i = 0; i + 1 < symbols.size(); ++i) pair_up(word, i, scratch);
+    while (!queue.empty()) {
+      const uint64_t best = pop_min(queue);
+      const auto index = static_cast<uint32_t>(best);
+      Symbol& left = symbols[index];
+      if (left.pair < 0 || order(scores_[left.pair]) != best >> 32) continue;
+      Symbol& right = symbols[left.next];
+      left.length += right.length;
+      left.token = left.pair;
+      left.next = right.next;
+      right.pair = -1;
+      if (left.next != kEnd) symbols[left.next].previous = index;
+      pair_up(word, index, scratch);
+      if (left.previous != kEnd) pair_up(word, left.previous, scratch);
+    }
+    for (uint32_t i = 0; i != kEnd; i = symbols[i].next) {
+      if (symbols[i].token >= 0) out.push_back(symbols[i].token);
+      else fallback_.append(word.substr(symbols[i].begin, symbols[i].length), out);
+    }
   }
 
  private:
   static constexpr uint32_t kEnd = ~uint32_t{0};
-  // A piece of the word, in a list of its neighbours. `token` is -1 for a character that is no piece.
-  struct Symbol {
-    uint32_t begin, length, previous, next;
-    Token token;
-  };
-  // Two neighbours that form a piece. Stale once the length at `left` no longer fits.
-  struct Candidate {
-    float score;
-    uint32_t left, length;
-    Token token;
-    bool operator<(const Candidate& other) const {
-      return score != other.score ? score < other.score : left > other.left;
-    }
-  };
-  struct State {
-    std::string marked;
-    std::vector<Symbol> symbols;
-    std::vector<Candidate> queue;
-  };
 
-  void encode_plain(std::string_view plain, bool prefix, State& state, std::vector<Token>& out) const {
-    state.marked.assign(prefix ? kSpaceMark : "");
-    append_with_marks(plain, state.marked);
-    PieceCache cache(state.marked.size());
-    for_each_word(state.marked, words_, [&](std::string_view word) {
-      if (cache.repeat(word, out)) return;
-      const size_t begin = out.size();
-      encode_word(word, state, out);
-      cache.remember(word, begin, out.size() - begin);
-    });
-  }
-
-  void encode_word(std::string_view word, State& state, std::vector<Token>& out) const {
-    auto& [marked, symbols, queue] = state;
-    split_characters(word, symbols);
-    queue.clear();
-    for (uint32_t i = 0; i + 1 < symbols.size(); ++i) consider(word, i, i + 1, state);
-    while (!queue.empty()) {
-      const Candidate best = queue.front();
-      std::pop_heap(queue.begin(), queue.end());
-      queue.pop_back();
-      Symbol& left = symbols[best.left];
-      if (left.length == 0 || left.next == kEnd || left.length + symbols[left.next].length != best.length) continue;
-      Symbol& right = symbols[left.next];
-      left.length = best.length;
-      left.token = best.token;
-      left.next = right.next;
-      right.length = 0;
-      if (left.next != kEnd) symbols[left.next].previous = best.left;
-      consider(word, left.previous, best.left, state);
-      consider(word, best.left, left.next, state);
-    }
-    for (uint32_t i = 0; i != kEnd && i < symbols.size(); i = symbols[i].next) {
-      if (symbols[i].token >= 0) out.push_back(symbols[i].token);
-      else fallback_.append(word.substr(symbols[i].begin, symbols[i].length), out);
-    }
+  // Ascends as scores descend: the bits of floats of one sign are ordered as the floats are.
+  static uint32_t order(float score) {
+    const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 becomes 0
+    return bits >> 31 ? bits : 0x7fffffffu - bits;
   }
 
   void split_characters(std::string_view word, std::vector<Symbol>& symbols) const {
     symbols.clear();
     for (size_t at = 0; at < word.size();) {
       const uint32_t length = utf8::decode(word, at).length, index = static_cast<uint32_t>(symbols.size());
-      symbols.push_back({static_cast<uint32_t>(at), length, index - 1, index + 1, find_normal(word.substr(at, length))});
+      symbols.push_back({static_cast<uint32_t>(at), length, index - 1, index + 1, vocabulary_.find_normal(word.substr(at, length))});
       at += length;
     }
     symbols.back().next = kEnd;
   }
 
-  void consider(std::string_view word, uint32_t left, uint32_t right, State& state) const {
-    if (left == kEnd || right == kEnd) return;
-    const uint32_t length = state.symbols[left].length + state.symbols[right].length;
+  // Finds what a symbol forms with its next.
+  void pair_up(std::string_view word, uint32_t index, Scratch& scratch) const {
+    Symbol& left = scratch.symbols[index];
+    left.pair = -1;
+    if (left.next == kEnd) return;
+    const size_t length = size_t{left.length} + scratch.symbols[left.next].length;
     if (length > vocabulary_.longest_piece()) return;
-    const Token token = find_normal(word.substr(state.symbols[left].begin, length));
-    if (token < 0) return;
-    state.queue.push_back({scores_[token], left, length, token});
-    std::push_heap(state.queue.begin(), state.queue.end());
+    left.pair = vocabulary_.find_normal(word.substr(left.begin, length));
+    if (left.pair >= 0) push_min(scratch.queue, uint64_t{order(scores_[left.pair])} << 32 | index);
   }
 
+  const Vocabulary& vocabulary_;
   std::vector<float> scores_;
   ByteFallback fallback_;
-  bool words_;
 };
 
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> make_spm_tokenizer(VocabularySource source) {
   if (source.scores.empty()) return bad_vocabulary("there is no array tokenizer.ggml.scores");
-  std::vector<float> scores = std::move(source.scores);
-  return std::shared_ptr<const Tokenizer>(std::make_shared<SpmTokenizer>(std::move(source), std::move(scores)));
+  MARTLET_ASSIGN(SentenceNormalizer normalizer, SentenceNormalizer::create({}, false));
+  auto scores = std::move(source.scores);
+  return std::shared_ptr<const Tokenizer>(std::make_shared<SentenceTokenizer<ScoreMerges>>(
+      std::move(source), std::move(normalizer),
+      [&](const Vocabulary& vocabulary) { return ScoreMerges(vocabulary, std::move(scores)); }));
 }
 
 }  // namespace martlet

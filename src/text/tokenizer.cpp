@@ -4,6 +4,7 @@
 
 #include "text/bpe_tokenizer.h"
 #include "text/spm_tokenizer.h"
+#include "text/unigram_tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace martlet {
@@ -17,6 +18,7 @@ constexpr Maker kMakers[] = {
     {"gpt2", make_bpe_tokenizer},
     {"gemma4", make_bpe_tokenizer},
     {"llama", make_spm_tokenizer},
+    {"t5", make_unigram_tokenizer},
 };
 
 }  // namespace

@@ -43,6 +43,11 @@ class Vocabulary {
   const std::vector<TokenKind>& kinds() const { return kinds_; }
   size_t longest_piece() const { return longest_; }
   Token find(std::string_view piece) const;  // -1 when absent; the first of equal pieces
+  // The normal token of this piece, -1 when there is none: text itself never becomes a token of another kind.
+  Token find_normal(std::string_view piece) const {
+    const Token token = find(piece);
+    return token >= 0 && kind(token) == TokenKind::normal ? token : -1;
+  }
   // The ids of the 256 `<0xNN>` byte tokens, -1 where there is none.
   std::vector<Token> byte_tokens() const;
 

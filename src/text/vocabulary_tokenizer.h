@@ -18,12 +18,6 @@ class VocabularyTokenizer : public Tokenizer {
   Token find(std::string_view piece) const override { return vocabulary_.find(piece); }
 
  protected:
-  // The normal token of this piece, -1 when there is none: text itself never becomes a token of another kind.
-  Token find_normal(std::string_view piece) const {
-    const Token token = vocabulary_.find(piece);
-    return token >= 0 && vocabulary_.kind(token) == TokenKind::normal ? token : -1;
-  }
-
   // Appends the bytes of a normal token, given as its piece. All other kinds but bytes are spelled as they are.
   using Spell = void (*)(std::string_view piece, std::string& out);
   VocabularyTokenizer(VocabularySource source, Spell spell);
