@@ -119,23 +119,27 @@ void decode(benchmark::State& state, const Level& level, Format format, int64_t 
   int64_t outputs = kMatrixBytes / bytes_of(format, kColumns) / kLinearTile * kLinearTile;
   Work work(level, format, rows, outputs);
   constexpr int64_t chunk = 8 * kLinearTile;
-  for (auto _ : state) {
-    for (int64_t n = 0; n < outputs; n += chunk) {
-      level.linear->run(work.job, n, std::min(n + chunk, outputs), work.scratch.get());
+  double seconds = seconds_of([&] {
+    for (auto _ : state) {
+      for (int64_t n = 0; n < outputs; n += chunk) {
+        level.linear->run(work.job, n, std::min(n + chunk, outputs), work.scratch.get());
+      }
     }
-  }
+  });
   double bytes = static_cast<double>(outputs * work.job.weight_row_bytes) * static_cast<double>(state.iterations());
-  state.counters["bytes"] = benchmark::Counter(bytes, benchmark::Counter::kIsRate, benchmark::Counter::kIs1000);
-  state.counters["of_read"] = benchmark::Counter(bytes / read_bandwidth(), benchmark::Counter::kIsRate);
+  state.counters["GB/s"] = bytes / seconds * 1e-9;
+  state.counters["of_read"] = bytes / seconds / read_bandwidth();
 }
 
 void prefill(benchmark::State& state, const Level& level, Format format) {
   Work work(level, format, kPrefillRows, kPrefillOutputs);
   double most = peak(level);
-  for (auto _ : state) level.linear->run(work.job, 0, kPrefillOutputs, work.scratch.get());
+  double seconds = seconds_of([&] {
+    for (auto _ : state) level.linear->run(work.job, 0, kPrefillOutputs, work.scratch.get());
+  });
   double operations = 2.0 * kPrefillRows * kPrefillOutputs * kColumns * static_cast<double>(state.iterations());
-  state.counters["operations"] = benchmark::Counter(operations, benchmark::Counter::kIsRate, benchmark::Counter::kIs1000);
-  state.counters["of_peak"] = benchmark::Counter(operations / most, benchmark::Counter::kIsRate);
+  state.counters["GOP/s"] = operations / seconds * 1e-9;
+  state.counters["of_peak"] = operations / seconds / most;
 }
 
 void add(const Level& level, Format format) {
