@@ -1,0 +1,117 @@
+// Speed of attention on one thread at every level that the processor has: the whole operator, RoPE and cache included.
+//   decode/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH    one row behind DEPTH cached tokens; `cache_bytes`: of keys and values, a second
+//   prefill/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH   512 rows; `flops`: of scores and sums, a second
+
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/isa/level.h"
+#include "backend/cpu/paged_cache.h"
+
+namespace martlet::cpu {
+namespace {
+
+struct Shape {
+  int32_t heads, kv_heads, size;
+  int32_t columns() const { return (heads + 2 * kv_heads) * size; }
+};
+
+// One attention layer and one sequence.
+class Layer {
+ public:
+  Layer(const Level* level, const Shape& shape, int32_t tokens) : shape_(shape), tokens_(tokens), pages_(tokens / kPageTokens + 1) {
+    backend_ = std::move(*make_cpu_backend({.threads = 1, .level = level}));
+    std::iota(pages_.begin(), pages_.end(), 0);
+    const CacheGroup group = {CacheGroup::Kind::paged, 1, shape.kv_heads, shape.size, shape.size,
+                              static_cast<int32_t>(pages_.size())};
+    model_ = *backend_->open({&group, 1});
+    table_values_.resize(static_cast<size_t>(shape.columns()));
+    for (size_t i = 0; i < table_values_.size(); ++i) table_values_[i] = std::sin(static_cast<float>(i));
+    frequencies_.assign(static_cast<size_t>(shape.size / 2), 0.1f);
+    table_ = upload(table_values_);
+    attention_ = {0, 0, shape.heads, shape.kv_heads, shape.size, shape.size, 1 / std::sqrt(static_cast<float>(shape.size))};
+    attention_.rope_frequencies = upload(frequencies_);
+  }
+
+  // Attention of `rows` rows from position `first` on, as often as `again` says.
+  template <class Again>
+  void run(int32_t first, int32_t rows, Again&& again) {
+    const std::vector<Token> tokens(static_cast<size_t>(rows), 0);
+    std::vector<int32_t> positions(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), first);
+    const int32_t starts[] = {0, rows}, page_starts[] = {0, static_cast<int32_t>(pages_.size())};
+    const PageTable table = {page_starts, pages_};
+    const Batch batch = {.tokens = tokens, .positions = positions, .starts = starts, .context_lengths = {&tokens_, 1},
+                         .groups = {&table, 1}};
+    const Ticket ticket = backend_->submit(model_, batch, {}, [&] {
+      const Tensor x = backend_->embed(table_);
+      while (again()) backend_->attend(x, attention_);
+      return Outputs{};
+    });
+    if (!backend_->wait(ticket, {}, {})) std::abort();
+  }
+
+ private:
+  Weight upload(const std::vector<float>& values) {
+    const TensorView view = {reinterpret_cast<const std::byte*>(values.data()), Format::F32,
+                             {static_cast<int64_t>(values.size()), 1, 1, 1}};
+    return *backend_->upload(model_, {&view, 1});
+  }
+
+  Shape shape_;
+  int32_t tokens_;
+  std::vector<Page> pages_;
+  std::vector<float> table_values_, frequencies_;
+  std::unique_ptr<Backend> backend_;
+  ModelId model_{};
+  Weight table_;
+  Attention attention_;
+};
+
+void run(benchmark::State& state, const Level* level, Shape shape, int32_t rows, int32_t depth) {
+  Layer layer(level, shape, depth + rows);
+  for (int32_t first = 0; first < depth; first += 512) {
+    bool done = false;
+    layer.run(first, std::min(512, depth - first), [&] { return !std::exchange(done, true); });
+  }
+  layer.run(depth, rows, [&] { return state.KeepRunning(); });
+  const auto times = static_cast<double>(state.iterations());
+  if (rows == 1) {
+    state.counters["cache_bytes"] =
+        benchmark::Counter(times * 4.0 * depth * shape.kv_heads * shape.size, benchmark::Counter::kIsRate);
+  } else {
+    const double pairs = rows * (depth + (rows + 1) / 2.0);
+    state.counters["flops"] = benchmark::Counter(times * 4.0 * pairs * shape.heads * shape.size, benchmark::Counter::kIsRate);
+  }
+}
+
+void register_all() {
+  for (const Level* level : levels()) {
+    if (!level->available()) continue;
+    for (const Shape& shape : {Shape{9, 3, 64}, Shape{16, 8, 128}, Shape{32, 8, 128}}) {
+      const std::string name = std::string(level->name) + "/" + std::to_string(shape.heads) + ":" +
+                               std::to_string(shape.kv_heads) + ":" + std::to_string(shape.size) + "/";
+      for (const int32_t depth : {256, 4096, 16'384})
+        benchmark::RegisterBenchmark(("decode/" + name + std::to_string(depth)).c_str(), run, level, shape, 1, depth);
+      for (const int32_t depth : {0, 4096})
+        benchmark::RegisterBenchmark(("prefill/" + name + std::to_string(depth)).c_str(), run, level, shape, 512, depth);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace martlet::cpu
+
+int main(int argc, char** argv) {
+  martlet::cpu::register_all();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
