@@ -39,7 +39,7 @@ TEST_P(LinearFormat, ExtremeValues) {
 TEST_P(LinearFormat, NotFiniteActivationsMakeTheirRowNotFinite) { EXPECT_EQ(check_not_finite(format()), ""); }
 
 INSTANTIATE_TEST_SUITE_P(AllFormats, LinearFormat, testing::ValuesIn(computing_formats()),
-                         [](const auto& param) { return std::string(info(param.param).name); });
+                         [](const auto& param) { return std::string(martlet::info(param.param).name); });
 
 }  // namespace
 }  // namespace martlet::cpu
