@@ -54,6 +54,7 @@ class FlatMap {
     return value;
   }
   uint32_t find(uint64_t key) const { return slots_[index(key)].value; }
+  void prefetch(uint64_t key) const { __builtin_prefetch(&slots_[mix_bits(key) & mask_]); }
 
  private:
   struct Slot {

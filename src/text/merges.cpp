@@ -1,6 +1,8 @@
 #include "text/merges.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "text/min_heap.h"
 
@@ -10,21 +12,37 @@ Result<Merges> Merges::create(const std::vector<std::string_view>& lines, const 
   Merges merges;
   merges.merges_.reserve(lines.size());
   merges.ranks_ = FlatMap(lines.size());
-  std::string whole;
+  for (auto rest = std::span(lines); !rest.empty(); rest = rest.subspan(std::min(kBatch, rest.size()))) {
+    MARTLET_TRY(merges.add(rest.first(std::min(kBatch, rest.size())), vocabulary));
+  }
+  return merges;
+}
+
+Status Merges::add(std::span<const std::string_view> lines, const Vocabulary& vocabulary) {
+  std::string joined;  // every line without its space: the results
+  std::vector<std::string_view> pieces;  // left and right of every line, then the results
   for (const std::string_view line : lines) {
     const size_t space = line.find(' ', 1);  // from 1: a piece may begin with a space
     if (space == std::string_view::npos) return bad_vocabulary("a merge has no two parts");
-    const std::string_view left = line.substr(0, space), right = line.substr(space + 1);
-    whole.assign(left).append(right);
-    const Merge merge{vocabulary.find(left), vocabulary.find(right), vocabulary.find(whole)};
-    if (merge.left < 0 || merge.right < 0 || merge.result < 0) {
-      return bad_vocabulary("a merge names a piece that is not in the vocabulary");
-    }
-    if (vocabulary.kind(merge.result) != TokenKind::normal) continue;
-    merges.ranks_.insert(key(merge.left, merge.right), static_cast<uint32_t>(merges.merges_.size()));
-    merges.merges_.push_back(merge);
+    pieces.push_back(line.substr(0, space));
+    pieces.push_back(line.substr(space + 1));
+    joined.append(pieces.end()[-2]).append(pieces.back());
   }
-  return merges;
+  size_t at = 0;
+  for (const std::string_view line : lines) pieces.push_back(std::string_view(joined).substr(std::exchange(at, at + line.size() - 1), line.size() - 1));
+  std::vector<Token> tokens(pieces.size());
+  vocabulary.find_all(pieces, tokens);
+  if (std::ranges::find(tokens, -1) != tokens.end()) {
+    return bad_vocabulary("a merge names a piece that is not in the vocabulary");
+  }
+  for (size_t i = 0; i < lines.size(); ++i) ranks_.prefetch(key(tokens[2 * i], tokens[2 * i + 1]));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Merge merge{tokens[2 * i], tokens[2 * i + 1], tokens[2 * lines.size() + i]};
+    if (vocabulary.kind(merge.result) != TokenKind::normal) continue;
+    ranks_.insert(key(merge.left, merge.right), static_cast<uint32_t>(merges_.size()));
+    merges_.push_back(merge);
+  }
+  return {};
 }
 
 void Merges::apply(std::vector<Token>& symbols, Scratch& scratch) const {

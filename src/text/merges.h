@@ -35,6 +35,10 @@ class Merges {
   }
   uint32_t rank(Token left, Token right) const { return left < 0 || right < 0 ? FlatMap::kNone : ranks_.find(key(left, right)); }
 
+  // Adds up to kBatch lines.
+  Status add(std::span<const std::string_view> lines, const Vocabulary& vocabulary);
+
+  static constexpr size_t kBatch = 64;
   std::vector<Merge> merges_;  // by rank
   FlatMap ranks_;
 };

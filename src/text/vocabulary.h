@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "file/model_file.h"
+#include "text/flat_map.h"
 #include "text/tokenizer.h"
 
 namespace martlet {
@@ -42,7 +43,9 @@ class Vocabulary {
   TokenKind kind(Token token) const { return kinds_[token]; }
   const std::vector<TokenKind>& kinds() const { return kinds_; }
   size_t longest_piece() const { return longest_; }
-  Token find(std::string_view piece) const;  // -1 when absent; the first of equal pieces
+  Token find(std::string_view piece) const { return find(piece, hash_bytes(piece)); }  // -1 when absent; the first of equals
+  // As find, several times faster than one by one: the tables are larger than the caches, and are fetched for many at once.
+  void find_all(std::span<const std::string_view> pieces, std::span<Token> out) const;
   // The normal token of this piece, -1 when there is none: text itself never becomes a token of another kind.
   Token find_normal(std::string_view piece) const {
     const Token token = find(piece);
@@ -56,6 +59,10 @@ class Vocabulary {
     uint32_t tag;
     Token token = -1;
   };
+  Token find(std::string_view piece, uint64_t hash) const;
+  const Slot& first_slot(uint64_t hash) const { return slots_[hash & (slots_.size() - 1)]; }
+  void add(Token token, uint64_t hash);
+
   std::vector<std::string_view> pieces_;
   std::vector<TokenKind> kinds_;
   std::shared_ptr<const void> owner_;
