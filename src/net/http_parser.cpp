@@ -32,7 +32,10 @@ HttpParser::State HttpParser::refuse(int status, std::string_view code, std::str
 HttpParser::State HttpParser::advance(std::string& buffer) {
   if (state_ == State::head) {
     // Empty lines before a request are allowed (RFC 9112, 2.2): some clients end a body with one.
-    while (lines_ == 0 && buffer.starts_with("\r\n")) buffer.erase(0, 2);
+    while (lines_ == 0 && buffer.starts_with("\r\n")) {
+      buffer.erase(0, 2);
+      scanned_ = 0;  // the CR may have come, and been seen, alone
+    }
     scan_head(buffer);
     if (state_ == State::head && head_end_ > 0) parse_head(buffer);
     return state_;

@@ -51,6 +51,13 @@ TEST(HttpParser, ReadsARequestInPiecesOfAnySize) {
   }
 }
 
+TEST(HttpParser, SkipsEmptyLinesBeforeARequest) {
+  for (const size_t step : {size_t{1}, size_t{100}}) {
+    EXPECT_EQ(parse("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", step).state, HttpParser::State::done);
+    EXPECT_EQ(parse("\r\n@\n", step).state, HttpParser::State::refused);
+  }
+}
+
 TEST(HttpParser, ReadsChunks) {
   const std::string bytes = kPost + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
   for (const size_t step : {size_t{1}, bytes.size()}) {
