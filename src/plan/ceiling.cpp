@@ -32,7 +32,7 @@ std::optional<int64_t> read_limit(const fs::path& path) {
 // A limit of an ancestor binds too, so the whole way up to the mount is read. In a container the path is often outside
 // what is mounted; the mount itself is then the container's own group.
 void tighten(std::optional<int64_t>& limit, const fs::path& mount, const std::string& group, const char* file) {
-  fs::path path = mount / fs::path(group).relative_path();
+  fs::path path = mount / fs::path(group).lexically_normal().relative_path();
   for (;; path = path.parent_path()) {
     if (const auto found = read_limit(path / file)) limit = std::min(*found, limit.value_or(*found));
     if (path == mount || path.native().size() <= mount.native().size()) break;

@@ -144,7 +144,7 @@ TEST_F(Cgroups, G2_InAContainerTheMountItselfIsTheGroup) {
   write("memory.max", "7000");
   EXPECT_EQ(cgroup_limit(root_, "0::/system.slice/docker-0123.scope\n"), 7000);
   EXPECT_EQ(cgroup_limit(root_, "0::/../../elsewhere\n"), 7000);
-  EXPECT_EQ(cgroup_limit(root_, "nonsense\n::\n"), std::nullopt);
+  EXPECT_EQ(cgroup_limit(root_, "nonsense\n5:\n"), std::nullopt);
 }
 
 TEST(CeilingOfMemory, TheFlagWins) {
