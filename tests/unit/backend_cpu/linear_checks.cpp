@@ -25,9 +25,10 @@ struct ScaleFields {
 
 const std::vector<ScaleFields>& scale_fields() {
   static const std::vector<ScaleFields> fields = {
-      {Format::Q4_0, {0}},      {Format::Q4_1, {0, 2}}, {Format::Q5_0, {0}},    {Format::Q5_1, {0, 2}}, {Format::Q8_0, {0}},
-      {Format::IQ4_NL, {0}},    {Format::MXFP4, {}},    {Format::Q2_K, {80, 82}}, {Format::Q3_K, {108}}, {Format::Q4_K, {0, 2}},
-      {Format::Q5_K, {0, 2}},   {Format::Q6_K, {208}},  {Format::IQ4_XS, {0}},
+      {Format::Q4_0, {0}},   {Format::Q4_1, {0, 2}}, {Format::Q5_0, {0}},    {Format::Q5_1, {0, 2}},
+      {Format::Q8_0, {0}},   {Format::IQ4_NL, {0}},  {Format::MXFP4, {}},    {Format::Q2_K, {80, 82}},
+      {Format::Q3_K, {108}}, {Format::Q4_K, {0, 2}}, {Format::Q5_K, {0, 2}}, {Format::Q6_K, {208}},
+      {Format::IQ4_XS, {0}},
   };
   return fields;
 }
@@ -72,13 +73,16 @@ void fill_float(Format format, Values values, Random& random, std::byte* p) {
   if (format == Format::BF16) std::memcpy(p, &bfloat, 2);
 }
 
-bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b); }
+bool same_bits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b);
+}
 
 }  // namespace
 
 std::string LinearCase::name() const {
-  return std::string(info(format).name) + " outputs " + std::to_string(outputs) + " columns " + std::to_string(columns) +
-         " rows " + std::to_string(rows) + " values " + std::to_string(static_cast<int>(values));
+  return std::string(info(format).name) + " outputs " + std::to_string(outputs) + " columns " +
+         std::to_string(columns) + " rows " + std::to_string(rows) + " values " +
+         std::to_string(static_cast<int>(values));
 }
 
 std::vector<Format> computing_formats() {
@@ -90,7 +94,9 @@ std::vector<Format> computing_formats() {
   return formats;
 }
 
-int64_t block_columns(Format format) { return info(format).block_elements; }
+int64_t block_columns(Format format) {
+  return info(format).block_elements;
+}
 
 LinearData::LinearData(const LinearCase& c) : case_(c) {
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -106,9 +112,13 @@ LinearData::LinearData(const LinearCase& c) : case_(c) {
   fill_activations();
 }
 
-LinearData::~LinearData() { munmap(mapping_, mapped_); }
+LinearData::~LinearData() {
+  munmap(mapping_, mapped_);
+}
 
-int64_t LinearData::row_bytes() const { return bytes_of(case_.format, case_.columns); }
+int64_t LinearData::row_bytes() const {
+  return bytes_of(case_.format, case_.columns);
+}
 
 void LinearData::fill_weights() {
   Random random{case_.seed * 2654435761u | 1};
@@ -253,8 +263,8 @@ std::string check_levels_agree(const LinearCase& c) {
         for (size_t i = 0; i < y.size(); ++i) {
           if (!same_bits(y[i], expected[i])) {
             return c.name() + ": level " + std::string(level->name) + " chunk " + std::to_string(chunk) + " batch " +
-                   std::to_string(batch) + ": output " + std::to_string(i) + " is " + std::to_string(y[i]) + ", scalar has " +
-                   std::to_string(expected[i]);
+                   std::to_string(batch) + ": output " + std::to_string(i) + " is " + std::to_string(y[i]) +
+                   ", scalar has " + std::to_string(expected[i]);
           }
         }
       }
@@ -283,8 +293,8 @@ std::string check_not_finite(Format format) {
           auto at = static_cast<size_t>(r * c.outputs + n);
           bool right = !hit ? same_bits(y[at], before[at]) : exact ? !std::isfinite(y[at]) : std::isnan(y[at]);
           if (!right) {
-            return std::string(info(format).name) + ": level " + std::string(level->name) + " row " + std::to_string(r) +
-                   " output " + std::to_string(n) + " is " + std::to_string(y[at]);
+            return std::string(info(format).name) + ": level " + std::string(level->name) + " row " +
+                   std::to_string(r) + " output " + std::to_string(n) + " is " + std::to_string(y[at]);
           }
         }
       }
@@ -303,10 +313,12 @@ int64_t run_all_linear_checks(void (*report)(const std::string& text)) {
     int64_t block = std::max<int64_t>(block_columns(format), 1);
     int64_t odd = block == 1 ? 37 : block;  // columns: one block, or a count that no vector divides
     for (int64_t rows : kLinearCheckRows) {
-      check(check_levels_agree({format, 37, rows % 2 ? odd : 3 * odd, rows, Values::ordinary, rows % 3 == 0, rows % 2 == 0}));
+      check(check_levels_agree(
+          {format, 37, rows % 2 ? odd : 3 * odd, rows, Values::ordinary, rows % 3 == 0, rows % 2 == 0}));
     }
     for (int64_t outputs : kLinearCheckOutputs) {
-      LinearCase c{format, outputs, 2 * odd, outputs % 2 ? 2 : 10, Values::ordinary, outputs % 3 == 0, outputs % 2 == 0, 7};
+      LinearCase c{format,           outputs,          2 * odd,          outputs % 2 ? 2 : 10,
+                   Values::ordinary, outputs % 3 == 0, outputs % 2 == 0, 7};
       check(check_levels_agree(c));
       check(check_against_reference(c));
     }

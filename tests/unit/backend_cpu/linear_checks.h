@@ -13,10 +13,10 @@
 namespace martlet::cpu {
 
 enum class Values {
-  ordinary,   // scales around 0.01, activations around 1
-  extreme,    // every code byte 0x00 or 0xff, activations at their limits
-  denormal,   // scales that are subnormal halves
-  zero,       // all scales zero, and an all-zero activation row
+  ordinary,  // scales around 0.01, activations around 1
+  extreme,   // every code byte 0x00 or 0xff, activations at their limits
+  denormal,  // scales that are subnormal halves
+  zero,      // all scales zero, and an all-zero activation row
 };
 
 struct LinearCase {
@@ -44,8 +44,8 @@ class LinearData {
 
   // y[row][output] of one level, computed in calls of `chunk` outputs each, at most `batch` rows a call.
   std::vector<float> run(const Level& level, int64_t chunk, int64_t batch) const;
-  // The same in double precision from dequantized weights and the activations as they were quantized; `magnitude` receives
-  // the sums of absolute products.
+  // The same in double precision from dequantized weights and the activations as they were quantized; `magnitude`
+  // receives the sums of absolute products.
   std::vector<double> reference(std::vector<double>& magnitude) const;
 
  private:
@@ -61,15 +61,16 @@ class LinearData {
 };
 
 inline constexpr int64_t kLinearCheckRows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32, 33, 100};
-inline constexpr int64_t kLinearCheckOutputs[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 70};
+inline constexpr int64_t kLinearCheckOutputs[] = {1,  2,  3,  4,  5,  7,  8,  9,  15, 16,
+                                                  17, 31, 32, 33, 47, 48, 63, 64, 65, 70};
 
 std::vector<Format> computing_formats();
 int64_t block_columns(Format format);
 
 // Each returns what is wrong, or nothing.
 std::string check_against_reference(const LinearCase& c);
-std::string check_levels_agree(const LinearCase& c);     // all levels, chunks and batch sizes have the same bits
-std::string check_not_finite(Format format);             // NaN and infinity in an activation row make that row NaN, and no other
+std::string check_levels_agree(const LinearCase& c);  // all levels, chunks and batch sizes have the same bits
+std::string check_not_finite(Format format);  // NaN and infinity in an activation row make that row NaN, and no other
 
 // All of it over all formats and shapes; calls report(text) for each failure and returns how many checks ran.
 int64_t run_all_linear_checks(void (*report)(const std::string& text));

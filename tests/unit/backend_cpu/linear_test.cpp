@@ -14,15 +14,16 @@ class LinearFormat : public testing::TestWithParam<Format> {
 
 TEST_P(LinearFormat, AnyNumberOfRowsHasTheSameBits) {
   for (int64_t rows : kLinearCheckRows) {
-    LinearCase c{format(), 37, rows % 2 ? columns() : 3 * columns(), rows, Values::ordinary, rows % 3 == 0, rows % 2 == 0};
+    LinearCase c{format(),      37,           rows % 2 ? columns() : 3 * columns(), rows, Values::ordinary,
+                 rows % 3 == 0, rows % 2 == 0};
     EXPECT_EQ(check_levels_agree(c), "");
   }
 }
 
 TEST_P(LinearFormat, AnyNumberOfOutputsIsRightAndReadsNothingBehind) {
   for (int64_t outputs : kLinearCheckOutputs) {
-    LinearCase c{format(),           outputs, 2 * columns(), outputs % 2 ? 2 : 10, Values::ordinary, outputs % 3 == 0,
-                 outputs % 2 == 0, 7};
+    LinearCase c{format(),         outputs,          2 * columns(),    outputs % 2 ? 2 : 10,
+                 Values::ordinary, outputs % 3 == 0, outputs % 2 == 0, 7};
     EXPECT_EQ(check_levels_agree(c), "");
     EXPECT_EQ(check_against_reference(c), "");
   }
@@ -36,7 +37,9 @@ TEST_P(LinearFormat, ExtremeValues) {
   }
 }
 
-TEST_P(LinearFormat, NotFiniteActivationsMakeTheirRowNotFinite) { EXPECT_EQ(check_not_finite(format()), ""); }
+TEST_P(LinearFormat, NotFiniteActivationsMakeTheirRowNotFinite) {
+  EXPECT_EQ(check_not_finite(format()), "");
+}
 
 INSTANTIATE_TEST_SUITE_P(AllFormats, LinearFormat, testing::ValuesIn(computing_formats()),
                          [](const auto& param) { return std::string(martlet::info(param.param).name); });

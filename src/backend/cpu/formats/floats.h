@@ -12,9 +12,13 @@ struct Unpacker<Format::F32> {
   static constexpr ActivationKind activations = ActivationKind::f32;
   static constexpr int bytes = 4;
   template <class V, int I>
-  MARTLET_INLINE static typename V::Float value(typename V::Int column) { return V::as_float(column); }
+  MARTLET_INLINE static typename V::Float value(typename V::Int column) {
+    return V::as_float(column);
+  }
   template <class V>
-  MARTLET_INLINE static typename V::Float single(const typename V::Rows& rows) { return V::as_float(rows.words(0)); }
+  MARTLET_INLINE static typename V::Float single(const typename V::Rows& rows) {
+    return V::as_float(rows.words(0));
+  }
 };
 
 template <>
@@ -26,7 +30,9 @@ struct Unpacker<Format::F16> {
     return I == 0 ? V::low_half(column) : V::high_half(column);
   }
   template <class V>
-  MARTLET_INLINE static typename V::Float single(const typename V::Rows& rows) { return V::low_half(rows.halves(0)); }
+  MARTLET_INLINE static typename V::Float single(const typename V::Rows& rows) {
+    return V::low_half(rows.halves(0));
+  }
 };
 
 template <>

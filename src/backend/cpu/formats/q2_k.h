@@ -5,8 +5,8 @@
 namespace martlet::cpu {
 namespace {
 
-// { factor | minimum << 4 [16]; pairs of bits[64]; half d, dmin }, sub-blocks of 16: d * factor * code - dmin * minimum.
-// Half h of the block has 32 bytes; bits 2i, 2i+1 of its byte l belong to column 128h + 32i + l.
+// { factor | minimum << 4 [16]; pairs of bits[64]; half d, dmin }, sub-blocks of 16: d * factor * code - dmin *
+// minimum. Half h of the block has 32 bytes; bits 2i, 2i+1 of its byte l belong to column 128h + 32i + l.
 template <>
 struct Unpacker<Format::Q2_K> : Blocks256<84, Codes::u4, 0, true, 16, 4> {
   template <class V>

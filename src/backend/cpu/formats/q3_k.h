@@ -5,8 +5,8 @@
 namespace martlet::cpu {
 namespace {
 
-// { third bits[32]; pairs of bits[64]; sixteen 6-bit factors[12]; half d }, sub-blocks of 16: d * (factor - 32) * (code - 4).
-// Pairs of bits lie as in Q2_K; bit 4h + i of third-bit byte l belongs to column 128h + 32i + l.
+// { third bits[32]; pairs of bits[64]; sixteen 6-bit factors[12]; half d }, sub-blocks of 16: d * (factor - 32) * (code
+// - 4). Pairs of bits lie as in Q2_K; bit 4h + i of third-bit byte l belongs to column 128h + 32i + l.
 template <>
 struct Unpacker<Format::Q3_K> : Blocks256<110, Codes::u4, 4, false, 16, 4> {
   template <class V>
@@ -22,8 +22,8 @@ struct Unpacker<Format::Q3_K> : Blocks256<110, Codes::u4, 4, false, 16, 4> {
     }
   };
 
-  // Factors j = 0..7 have their low four bits in the low nibbles of bytes 0..7, factors 8..15 in the high ones; byte 8 + b
-  // holds the upper two bits of factors b, b + 4, b + 8 and b + 12.
+  // Factors j = 0..7 have their low four bits in the low nibbles of bytes 0..7, factors 8..15 in the high ones; byte 8
+  // + b holds the upper two bits of factors b, b + 4, b + 8 and b + 12.
   template <class V>
   MARTLET_INLINE static void scales(const typename V::Rows& rows, Scales256<V>& out, State<V>&) {
     typename V::Int c[4];

@@ -12,7 +12,8 @@ template <>
 struct Unpacker<Format::Q5_K> : Blocks256<176, Codes::u5, 0, true, 32, 4> {
   template <class V>
   struct State {
-    typename V::Int raw[8], fifth[8];  // fifth: of the whole block, shifted so that bit i belongs to sub-block i of the part
+    typename V::Int raw[8],
+        fifth[8];  // fifth: of the whole block, shifted so that bit i belongs to sub-block i of the part
 
     MARTLET_INLINE typename V::Int last() const { return raw[7]; }
     template <class I, class K>

@@ -7,7 +7,8 @@ namespace {
 
 // { nibbles[128]; upper pairs of bits[64]; int8 factors[16]; half d }, sub-blocks of 16: d * factor * (code - 32).
 // Half h has 64 bytes of nibbles and 32 of pairs: byte l of the first 32 holds columns 128h + l (low) and 128h + 64 + l
-// (high), of the second 32 columns 128h + 32 + l and 128h + 96 + l; bits 2i, 2i+1 of pair byte l go with column 128h + 32i + l.
+// (high), of the second 32 columns 128h + 32 + l and 128h + 96 + l; bits 2i, 2i+1 of pair byte l go with column 128h +
+// 32i + l.
 template <>
 struct Unpacker<Format::Q6_K> : Blocks256<210, Codes::u6, 32, false, 16, 4> {
   template <class V>

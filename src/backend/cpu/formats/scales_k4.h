@@ -6,8 +6,8 @@ namespace martlet::cpu {
 namespace {
 
 // The first sixteen bytes of Q4_K and Q5_K: { half d, dmin; eight 6-bit factors and eight 6-bit minimums[12] }.
-// Bytes 0..3 hold factors 0..3, bytes 4..7 minimums 0..3, each with two upper bits of the factor or minimum four further on,
-// whose low nibbles are in bytes 8..11: factor low, minimum high.
+// Bytes 0..3 hold factors 0..3, bytes 4..7 minimums 0..3, each with two upper bits of the factor or minimum four
+// further on, whose low nibbles are in bytes 8..11: factor low, minimum high.
 template <class V>
 MARTLET_INLINE void scales_k4(const typename V::Rows& rows, Scales256<V>& out) {
   typename V::Int c[4];

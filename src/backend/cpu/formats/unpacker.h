@@ -1,12 +1,15 @@
 #pragma once
 
-// What a storage format tells the kernels; one specialisation of Unpacker each, in a header of its own, for every level.
+// What a storage format tells the kernels; one specialisation of Unpacker each, in a header of its own, for every
+// level.
 //
 // All: `bytes` of a block, `activations`, `codes` (their range), `zero` (what is taken off each code), `has_minimum`.
 // Blocks of 32:  unpack(rows, block): codes, scale and minimum of one block; or, when blocks are whole 32-bit words,
 //   Words32 as the base, which reads them in larger pieces, and unpack_words(words, block).
-// Blocks of 256: scales(rows, scales, state): factors and scales of a block; load(rows, part, state): a part's raw bytes, of
-//   `parts`; state.code(i, k): column k of the part's sub-block i, of `part_subs`; sub_block(part, i): which one that is.
+// Blocks of 256: scales(rows, scales, state): factors and scales of a block; load(rows, part, state): a part's raw
+// bytes, of
+//   `parts`; state.code(i, k): column k of the part's sub-block i, of `part_subs`; sub_block(part, i): which one that
+//   is.
 // Floats: value<V, I>(column): the I-th value in each lane; single(rows): the next value of each row.
 
 #include "backend/cpu/isa/unroll.h"
@@ -66,8 +69,8 @@ MARTLET_INLINE void load_32(const typename V::Rows& rows, int64_t offset, typena
   });
 }
 
-// Nibbles of blocks of 32: sixteen bytes in four columns, low halves are columns 0..15, high halves 16..31. map(code, k)
-// finishes each.
+// Nibbles of blocks of 32: sixteen bytes in four columns, low halves are columns 0..15, high halves 16..31. map(code,
+// k) finishes each.
 template <class V, class Map>
 MARTLET_INLINE void unpack_nibbles(const typename V::Int* raw, Block32<V, 1>& block, Map map) {
   unroll<4>([&](auto k) MARTLET_INLINED {

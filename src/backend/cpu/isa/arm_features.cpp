@@ -25,11 +25,19 @@ bool has(const char* feature) {
 }  // namespace
 
 #if defined(__APPLE__)
-bool has_dot_product() { return has("hw.optional.arm.FEAT_DotProd"); }
-bool has_matrix_multiply() { return has_dot_product() && has("hw.optional.arm.FEAT_I8MM"); }
+bool has_dot_product() {
+  return has("hw.optional.arm.FEAT_DotProd");
+}
+bool has_matrix_multiply() {
+  return has_dot_product() && has("hw.optional.arm.FEAT_I8MM");
+}
 #else
-bool has_dot_product() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
-bool has_matrix_multiply() { return has_dot_product() && getauxval(AT_HWCAP2) & HWCAP2_I8MM; }
+bool has_dot_product() {
+  return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
+bool has_matrix_multiply() {
+  return has_dot_product() && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
+}
 #endif
 
 }  // namespace martlet::cpu

@@ -25,7 +25,9 @@ namespace martlet::cpu {
 namespace {
 
 // Every processor with FMA and AVX2 has F16C.
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
 
 }  // namespace
 

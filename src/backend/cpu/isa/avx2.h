@@ -22,7 +22,10 @@ struct Avx2 {
   static constexpr int signed_bias = 0;
   // Two products of 15 * 127 make 3,810: eight pairs stay below 32,768; likewise 31 and 63; signed bytes only once.
   template <Codes C>
-  static constexpr int depth = C == Codes::u4 ? 8 : C == Codes::u5 ? 4 : C == Codes::u6 ? 2 : 1;
+  static constexpr int depth = C == Codes::u4   ? 8
+                               : C == Codes::u5 ? 4
+                               : C == Codes::u6 ? 2
+                                                : 1;
 
   using Int = __m256i;
   using Float = __m256;
@@ -50,7 +53,9 @@ struct Avx2 {
   MARTLET_INLINE static Float min(Float a, Float b) { return _mm256_min_ps(a, b); }
   MARTLET_INLINE static Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
   MARTLET_INLINE static Float fnma(Float a, Float b, Float c) { return _mm256_fnmadd_ps(a, b, c); }
-  MARTLET_INLINE static Float round(Float a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  MARTLET_INLINE static Float round(Float a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
   MARTLET_INLINE static Float swap_neighbours(Float a) { return _mm256_permute_ps(a, 0xb1); }
   MARTLET_INLINE static float sum(Float a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -119,10 +124,10 @@ struct Avx2 {
   template <int K>
   MARTLET_INLINE static Int fifth_bits(Int bits) {
     constexpr char b = K / 2;  // the byte that holds these four bits
-    Int spread = _mm256_shuffle_epi8(
-        bits, _mm256_setr_epi8(b, b, b, b, b + 4, b + 4, b + 4, b + 4, b + 8, b + 8, b + 8, b + 8, b + 12, b + 12, b + 12,
-                               b + 12, b, b, b, b, b + 4, b + 4, b + 4, b + 4, b + 8, b + 8, b + 8, b + 8, b + 12, b + 12,
-                               b + 12, b + 12));
+    Int spread =
+        _mm256_shuffle_epi8(bits, _mm256_setr_epi8(b, b, b, b, b + 4, b + 4, b + 4, b + 4, b + 8, b + 8, b + 8, b + 8,
+                                                   b + 12, b + 12, b + 12, b + 12, b, b, b, b, b + 4, b + 4, b + 4,
+                                                   b + 4, b + 8, b + 8, b + 8, b + 8, b + 12, b + 12, b + 12, b + 12));
     Int mask = broadcast(static_cast<int32_t>(K % 2 ? 0x80402010u : 0x08040201u));
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(spread, mask), mask), _mm256_set1_epi8(16));
   }
@@ -172,7 +177,9 @@ struct Avx2 {
     return x;
   }
   template <Codes C>
-  MARTLET_INLINE static Int prepare(Int codes) { return codes; }
+  MARTLET_INLINE static Int prepare(Int codes) {
+    return codes;
+  }
   template <Codes C>
   MARTLET_INLINE static Partial dot(Int codes, Int x) {
     if constexpr (C == Codes::s8) return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));

@@ -26,13 +26,15 @@ namespace martlet::cpu {
 namespace {
 
 bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
 }
 
 }  // namespace
 
-const Level kAvx512 = {"avx512", has_avx512, &linear_kernels<Avx512>, &attention_kernels<Avx512>, &vector_kernels<Avx512>};
+const Level kAvx512 = {"avx512", has_avx512, &linear_kernels<Avx512>, &attention_kernels<Avx512>,
+                       &vector_kernels<Avx512>};
 
 }  // namespace martlet::cpu
 #endif

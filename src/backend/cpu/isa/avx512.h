@@ -124,19 +124,28 @@ struct Avx512 {
   // Byte indexes of a shuffle within each lane, negative for zero.
   MARTLET_INLINE static Int in_each_quarter(char a, char b, char c, char d) {
     auto at = [](char x, int lane) { return static_cast<char>(x < 0 ? x : x + 4 * lane); };
-    return _mm512_broadcast_i32x4(_mm_setr_epi8(at(a, 0), at(b, 0), at(c, 0), at(d, 0), at(a, 1), at(b, 1), at(c, 1), at(d, 1),
-                                                at(a, 2), at(b, 2), at(c, 2), at(d, 2), at(a, 3), at(b, 3), at(c, 3), at(d, 3)));
+    return _mm512_broadcast_i32x4(_mm_setr_epi8(at(a, 0), at(b, 0), at(c, 0), at(d, 0), at(a, 1), at(b, 1), at(c, 1),
+                                                at(d, 1), at(a, 2), at(b, 2), at(c, 2), at(d, 2), at(a, 3), at(b, 3),
+                                                at(c, 3), at(d, 3)));
   }
 
   // --- rows
   struct Rows {
-    const std::byte *a, *b, *c, *d;  // rows 0, 4, 8 and 12: with the stride's multiples, every address is one instruction away
+    const std::byte *a, *b, *c,
+        *d;  // rows 0, 4, 8 and 12: with the stride's multiples, every address is one instruction away
     int64_t stride, stride3;
 
     MARTLET_INLINE Rows(const std::byte* first, int64_t stride)
-        : a(first), b(first + 4 * stride), c(first + 8 * stride), d(first + 12 * stride), stride(stride), stride3(3 * stride) {}
+        : a(first),
+          b(first + 4 * stride),
+          c(first + 8 * stride),
+          d(first + 12 * stride),
+          stride(stride),
+          stride3(3 * stride) {}
     MARTLET_INLINE void advance(int64_t bytes) { a += bytes, b += bytes, c += bytes, d += bytes; }
-    MARTLET_INLINE static __m128i one(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+    MARTLET_INLINE static __m128i one(const std::byte* p) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    }
     MARTLET_INLINE static __m256i two(const std::byte* p, const std::byte* q) {
       return _mm256_inserti128_si256(_mm256_castsi128_si256(one(p)), one(q), 1);
     }
@@ -177,12 +186,18 @@ struct Avx512 {
     return C == Codes::s8 ? _mm512_xor_si512(codes, _mm512_set1_epi8(-128)) : codes;
   }
   template <Codes C>
-  MARTLET_INLINE static Partial dot(Int codes, Int x) { return _mm512_dpbusd_epi32(_mm512_setzero_si512(), codes, x); }
+  MARTLET_INLINE static Partial dot(Int codes, Int x) {
+    return _mm512_dpbusd_epi32(_mm512_setzero_si512(), codes, x);
+  }
   template <Codes C>
-  MARTLET_INLINE static Partial dot(Partial partial, Int codes, Int x) { return _mm512_dpbusd_epi32(partial, codes, x); }
+  MARTLET_INLINE static Partial dot(Partial partial, Int codes, Int x) {
+    return _mm512_dpbusd_epi32(partial, codes, x);
+  }
   MARTLET_INLINE static Int fold(Int sum, Partial partial) { return _mm512_add_epi32(sum, partial); }
   template <int J>
-  MARTLET_INLINE static Int factor(Int bytes) { return _mm512_srai_epi32(_mm512_slli_epi32(bytes, 24 - 8 * J), 24); }
+  MARTLET_INLINE static Int factor(Int bytes) {
+    return _mm512_srai_epi32(_mm512_slli_epi32(bytes, 24 - 8 * J), 24);
+  }
   MARTLET_INLINE static Int fold(Int sum, Partial partial, Int factor) {
     return _mm512_add_epi32(sum, _mm512_mullo_epi32(partial, factor));
   }

@@ -15,7 +15,8 @@ MARTLET_INLINE typename V::Float exp(typename V::Float x) {
   using Int = typename V::Int;
   x = V::min(V::broadcast(89.0f), V::max(V::broadcast(-104.0f), x));  // these pick the second operand for NaN
   Float n = V::round(V::mul(x, V::broadcast(1.44269504f)));
-  Float r = V::fnma(n, V::broadcast(0.693359375f), x);  // ln 2 in two parts: the first has few bits, so n times it is exact
+  Float r =
+      V::fnma(n, V::broadcast(0.693359375f), x);  // ln 2 in two parts: the first has few bits, so n times it is exact
   r = V::fnma(n, V::broadcast(-2.12194440e-4f), r);
   Float p = V::broadcast(1.0f / 5040);
   unroll<7>([&](auto i) {  // a loop over an array in memory would cost as much as all the rest

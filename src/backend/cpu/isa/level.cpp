@@ -18,12 +18,15 @@ Error not_available() {
   for (const Level* level : kLevels) {
     if (level->available()) list += (list.empty() ? "" : ", ") + std::string(level->name);
   }
-  return {ErrorKind::usage, "unknown_isa", "no such instruction level on this processor; it has " + list, "MARTLET_ISA"};
+  return {ErrorKind::usage, "unknown_isa", "no such instruction level on this processor; it has " + list,
+          "MARTLET_ISA"};
 }
 
 }  // namespace
 
-std::span<const Level* const> levels() { return kLevels; }
+std::span<const Level* const> levels() {
+  return kLevels;
+}
 
 Result<const Level*> choose_level() {
   const char* forced = std::getenv("MARTLET_ISA");

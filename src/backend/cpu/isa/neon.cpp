@@ -1,5 +1,5 @@
-// NEON with the dot product extension. Kernels are compiled inside the target region; what runs on every processor stays
-// outside.
+// NEON with the dot product extension. Kernels are compiled inside the target region; what runs on every processor
+// stays outside.
 
 #include "backend/cpu/isa/portable.h"
 

@@ -34,7 +34,9 @@ struct Neon {
   MARTLET_INLINE static void store(float* p, Float x) { vst1q_f32(p, x); }
   MARTLET_INLINE static Float load_half(const uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
   MARTLET_INLINE static void store_half(uint16_t* p, Float x) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
-  MARTLET_INLINE static Float load_bfloat16(const uint16_t* p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+  MARTLET_INLINE static Float load_bfloat16(const uint16_t* p) {
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+  }
   MARTLET_INLINE static Float add(Float a, Float b) { return vaddq_f32(a, b); }
   MARTLET_INLINE static Float sub(Float a, Float b) { return vsubq_f32(a, b); }
   MARTLET_INLINE static Float mul(Float a, Float b) { return vmulq_f32(a, b); }
@@ -57,7 +59,9 @@ struct Neon {
   // --- 32-bit integers
   MARTLET_INLINE static Int zero_int() { return vdupq_n_s32(0); }
   MARTLET_INLINE static Int broadcast(int32_t x) { return vdupq_n_s32(x); }
-  MARTLET_INLINE static Int load_int(const void* p) { return vreinterpretq_s32_u8(vld1q_u8(static_cast<const uint8_t*>(p))); }
+  MARTLET_INLINE static Int load_int(const void* p) {
+    return vreinterpretq_s32_u8(vld1q_u8(static_cast<const uint8_t*>(p)));
+  }
   MARTLET_INLINE static Int add(Int a, Int b) { return vaddq_s32(a, b); }
   MARTLET_INLINE static Int sub(Int a, Int b) { return vsubq_s32(a, b); }
   MARTLET_INLINE static Int mul(Int a, Int b) { return vmulq_s32(a, b); }
@@ -112,9 +116,12 @@ struct Neon {
   // Bytes A, B, C and D of each lane, from the low end; 255 makes zero.
   template <uint8_t A, uint8_t B, uint8_t C, uint8_t D>
   MARTLET_INLINE static Int in_each_lane(Int x) {
-    constexpr auto at = [](uint8_t index, int lane) { return static_cast<uint8_t>(index == 255 ? 255 : index + 4 * lane); };
-    static constexpr uint8_t kIndex[16] = {at(A, 0), at(B, 0), at(C, 0), at(D, 0), at(A, 1), at(B, 1), at(C, 1), at(D, 1),
-                                           at(A, 2), at(B, 2), at(C, 2), at(D, 2), at(A, 3), at(B, 3), at(C, 3), at(D, 3)};
+    constexpr auto at = [](uint8_t index, int lane) {
+      return static_cast<uint8_t>(index == 255 ? 255 : index + 4 * lane);
+    };
+    static constexpr uint8_t kIndex[16] = {at(A, 0), at(B, 0), at(C, 0), at(D, 0), at(A, 1), at(B, 1),
+                                           at(C, 1), at(D, 1), at(A, 2), at(B, 2), at(C, 2), at(D, 2),
+                                           at(A, 3), at(B, 3), at(C, 3), at(D, 3)};
     return vreinterpretq_s32_s8(vqtbl1q_s8(as_bytes(x), vld1q_u8(kIndex)));
   }
 
@@ -151,16 +158,22 @@ struct Neon {
 
   // --- dot products
   template <Codes C>
-  MARTLET_INLINE static Int prepare(Int codes) { return codes; }
+  MARTLET_INLINE static Int prepare(Int codes) {
+    return codes;
+  }
   template <Codes C>
-  MARTLET_INLINE static Partial dot(Int codes, Int x) { return dot<C>(zero_int(), codes, x); }
+  MARTLET_INLINE static Partial dot(Int codes, Int x) {
+    return dot<C>(zero_int(), codes, x);
+  }
   template <Codes C>
   MARTLET_INLINE static Partial dot(Partial partial, Int codes, Int x) {
     return vdotq_s32(partial, as_bytes(codes), as_bytes(x));
   }
   MARTLET_INLINE static Int fold(Int sum, Partial partial) { return vaddq_s32(sum, partial); }
   template <int J>
-  MARTLET_INLINE static Int factor(Int bytes) { return vshrq_n_s32(vshlq_n_s32(bytes, 24 - 8 * J), 24); }
+  MARTLET_INLINE static Int factor(Int bytes) {
+    return vshrq_n_s32(vshlq_n_s32(bytes, 24 - 8 * J), 24);
+  }
   MARTLET_INLINE static Int fold(Int sum, Partial partial, Int factor) { return vmlaq_s32(sum, partial, factor); }
   template <int H>
   MARTLET_INLINE static Int pairs(Int bytes) {

@@ -1,5 +1,5 @@
-// NEON with the dot product and 8-bit matrix extensions. Kernels are compiled inside the target region; what runs on every processor stays
-// outside.
+// NEON with the dot product and 8-bit matrix extensions. Kernels are compiled inside the target region; what runs on
+// every processor stays outside.
 
 #include "backend/cpu/isa/portable.h"
 
@@ -26,7 +26,8 @@
 
 namespace martlet::cpu {
 
-const Level kNeonI8mm = {"neon_i8mm", has_matrix_multiply, &linear_kernels<NeonI8mm>, &attention_kernels<NeonI8mm>, &vector_kernels<NeonI8mm>};
+const Level kNeonI8mm = {"neon_i8mm", has_matrix_multiply, &linear_kernels<NeonI8mm>, &attention_kernels<NeonI8mm>,
+                         &vector_kernels<NeonI8mm>};
 
 }  // namespace martlet::cpu
 #endif

@@ -1,6 +1,7 @@
 #pragma once
 
-// NEON with the 8-bit matrix multiplication extension: smmla multiplies two rows with two tokens, eight columns at once.
+// NEON with the 8-bit matrix multiplication extension: smmla multiplies two rows with two tokens, eight columns at
+// once.
 
 #include "backend/cpu/isa/neon.h"
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // Whatever a level's kernels include must come before its target region, where inlined library functions would carry
-// instructions that an older processor lacks: each level's .cpp includes this first. Vector headers bring their own targets.
+// instructions that an older processor lacks: each level's .cpp includes this first. Vector headers bring their own
+// targets.
 
 #include <algorithm>
 #include <array>

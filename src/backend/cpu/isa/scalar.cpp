@@ -8,6 +8,7 @@
 
 namespace martlet::cpu {
 
-const Level kScalar = {"scalar", [] { return true; }, &linear_kernels<Scalar>, &attention_kernels<Scalar>, &vector_kernels<Scalar>};
+const Level kScalar = {"scalar", [] { return true; }, &linear_kernels<Scalar>, &attention_kernels<Scalar>,
+                       &vector_kernels<Scalar>};
 
 }  // namespace martlet::cpu

@@ -25,7 +25,7 @@ struct Scalar {
   static constexpr int panel_tokens = 2;   // and tokens
   static constexpr int signed_bias = 0;    // what prepare<Codes::s8> adds to a code
   template <Codes>
-  static constexpr int depth = 8;          // products that a partial sum takes exactly, in columns
+  static constexpr int depth = 8;  // products that a partial sum takes exactly, in columns
 
   struct Int {
     uint32_t v[lanes];
@@ -59,21 +59,43 @@ struct Scalar {
   static int32_t signed_byte_at(Int x, int i, int bit) { return static_cast<int8_t>(x.v[i] >> bit); }
 
   // --- floats
-  MARTLET_CALL static Float zero() { return each_float([](int) { return 0.0f; }); }
-  MARTLET_CALL static Float broadcast(float x) { return each_float([&](int) { return x; }); }
-  MARTLET_CALL static Float load(const float* p) { return each_float([&](int i) { return p[i]; }); }
+  MARTLET_CALL static Float zero() {
+    return each_float([](int) { return 0.0f; });
+  }
+  MARTLET_CALL static Float broadcast(float x) {
+    return each_float([&](int) { return x; });
+  }
+  MARTLET_CALL static Float load(const float* p) {
+    return each_float([&](int i) { return p[i]; });
+  }
   MARTLET_CALL static void store(float* p, Float x) { std::memcpy(p, x.v, sizeof x.v); }
-  MARTLET_CALL static Float load_half(const uint16_t* p) { return each_float([&](int i) { return half_to_float(p[i]); }); }
+  MARTLET_CALL static Float load_half(const uint16_t* p) {
+    return each_float([&](int i) { return half_to_float(p[i]); });
+  }
   MARTLET_CALL static void store_half(uint16_t* p, Float x) {  // rounds to nearest even
     for (int i = 0; i < lanes; ++i) p[i] = float_to_half(x.v[i]);
   }
-  MARTLET_CALL static Float load_bfloat16(const uint16_t* p) { return each_float([&](int i) { return bfloat16_to_float(p[i]); }); }
-  MARTLET_CALL static Float add(Float a, Float b) { return each_float([&](int i) { return a.v[i] + b.v[i]; }); }
-  MARTLET_CALL static Float sub(Float a, Float b) { return each_float([&](int i) { return a.v[i] - b.v[i]; }); }
-  MARTLET_CALL static Float mul(Float a, Float b) { return each_float([&](int i) { return a.v[i] * b.v[i]; }); }
-  MARTLET_CALL static Float div(Float a, Float b) { return each_float([&](int i) { return a.v[i] / b.v[i]; }); }
-  MARTLET_CALL static Float max(Float a, Float b) { return each_float([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-  MARTLET_CALL static Float min(Float a, Float b) { return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
+  MARTLET_CALL static Float load_bfloat16(const uint16_t* p) {
+    return each_float([&](int i) { return bfloat16_to_float(p[i]); });
+  }
+  MARTLET_CALL static Float add(Float a, Float b) {
+    return each_float([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  MARTLET_CALL static Float sub(Float a, Float b) {
+    return each_float([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  MARTLET_CALL static Float mul(Float a, Float b) {
+    return each_float([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  MARTLET_CALL static Float div(Float a, Float b) {
+    return each_float([&](int i) { return a.v[i] / b.v[i]; });
+  }
+  MARTLET_CALL static Float max(Float a, Float b) {
+    return each_float([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  MARTLET_CALL static Float min(Float a, Float b) {
+    return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
   // a * b + c, and c - a * b, rounded once
   MARTLET_CALL static Float fma(Float a, Float b, Float c) {
     return each_float([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
@@ -81,10 +103,18 @@ struct Scalar {
   MARTLET_CALL static Float fnma(Float a, Float b, Float c) {
     return each_float([&](int i) { return std::fma(-a.v[i], b.v[i], c.v[i]); });
   }
-  MARTLET_CALL static Float round(Float a) { return each_float([&](int i) { return std::nearbyint(a.v[i]); }); }
-  MARTLET_CALL static Float swap_neighbours(Float a) { return each_float([&](int i) { return a.v[i ^ 1]; }); }
-  MARTLET_CALL static float sum(Float a) { return fold(a, [](float x, float y) { return x + y; }); }  // halves, then halves of those
-  MARTLET_CALL static float max(Float a) { return fold(a, [](float x, float y) { return x > y ? x : y; }); }
+  MARTLET_CALL static Float round(Float a) {
+    return each_float([&](int i) { return std::nearbyint(a.v[i]); });
+  }
+  MARTLET_CALL static Float swap_neighbours(Float a) {
+    return each_float([&](int i) { return a.v[i ^ 1]; });
+  }
+  MARTLET_CALL static float sum(Float a) {
+    return fold(a, [](float x, float y) { return x + y; });
+  }  // halves, then halves of those
+  MARTLET_CALL static float max(Float a) {
+    return fold(a, [](float x, float y) { return x > y ? x : y; });
+  }
   template <class Op>
   static float fold(Float a, Op op) {
     for (int n = lanes / 2; n > 0; n /= 2) {
@@ -95,35 +125,61 @@ struct Scalar {
 
   // --- 32-bit integers
   MARTLET_CALL static Int zero_int() { return Int{}; }
-  MARTLET_CALL static Int broadcast(int32_t x) { return each([&](int) { return x; }); }
+  MARTLET_CALL static Int broadcast(int32_t x) {
+    return each([&](int) { return x; });
+  }
   MARTLET_CALL static Int load_int(const void* p) {
     Int r;
     std::memcpy(r.v, p, sizeof r.v);
     return r;
   }
-  MARTLET_CALL static Int add(Int a, Int b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
-  MARTLET_CALL static Int sub(Int a, Int b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
-  MARTLET_CALL static Int mul(Int a, Int b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }  // low half
+  MARTLET_CALL static Int add(Int a, Int b) {
+    return each([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  MARTLET_CALL static Int sub(Int a, Int b) {
+    return each([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  MARTLET_CALL static Int mul(Int a, Int b) {
+    return each([&](int i) { return a.v[i] * b.v[i]; });
+  }  // low half
   MARTLET_CALL static Int max(Int a, Int b) {
     return each([&](int i) {
       auto x = static_cast<int32_t>(a.v[i]), y = static_cast<int32_t>(b.v[i]);
       return x > y ? x : y;
     });
   }
-  MARTLET_CALL static Int bit_and(Int a, Int b) { return each([&](int i) { return a.v[i] & b.v[i]; }); }
-  MARTLET_CALL static Int bit_or(Int a, Int b) { return each([&](int i) { return a.v[i] | b.v[i]; }); }
-  MARTLET_CALL static Int bit_xor(Int a, Int b) { return each([&](int i) { return a.v[i] ^ b.v[i]; }); }
-  MARTLET_CALL static Int left(Int a, int bits) { return each([&](int i) { return a.v[i] << bits; }); }
-  MARTLET_CALL static Int right(Int a, int bits) { return each([&](int i) { return a.v[i] >> bits; }); }
+  MARTLET_CALL static Int bit_and(Int a, Int b) {
+    return each([&](int i) { return a.v[i] & b.v[i]; });
+  }
+  MARTLET_CALL static Int bit_or(Int a, Int b) {
+    return each([&](int i) { return a.v[i] | b.v[i]; });
+  }
+  MARTLET_CALL static Int bit_xor(Int a, Int b) {
+    return each([&](int i) { return a.v[i] ^ b.v[i]; });
+  }
+  MARTLET_CALL static Int left(Int a, int bits) {
+    return each([&](int i) { return a.v[i] << bits; });
+  }
+  MARTLET_CALL static Int right(Int a, int bits) {
+    return each([&](int i) { return a.v[i] >> bits; });
+  }
   MARTLET_CALL static int32_t max_int(Int a) {
     auto best = static_cast<int32_t>(a.v[0]);
     for (int i = 1; i < lanes; ++i) best = best > static_cast<int32_t>(a.v[i]) ? best : static_cast<int32_t>(a.v[i]);
     return best;
   }
-  MARTLET_CALL static Float to_float(Int a) { return each_float([&](int i) { return static_cast<float>(static_cast<int32_t>(a.v[i])); }); }
-  MARTLET_CALL static Int to_int(Float a) { return each([&](int i) { return static_cast<int32_t>(std::lrintf(a.v[i])); }); }  // to nearest even
-  MARTLET_CALL static Float as_float(Int a) { return each_float([&](int i) { return std::bit_cast<float>(a.v[i]); }); }
-  MARTLET_CALL static Int as_int(Float a) { return each([&](int i) { return std::bit_cast<uint32_t>(a.v[i]); }); }
+  MARTLET_CALL static Float to_float(Int a) {
+    return each_float([&](int i) { return static_cast<float>(static_cast<int32_t>(a.v[i])); });
+  }
+  MARTLET_CALL static Int to_int(Float a) {
+    return each([&](int i) { return static_cast<int32_t>(std::lrintf(a.v[i])); });
+  }  // to nearest even
+  MARTLET_CALL static Float as_float(Int a) {
+    return each_float([&](int i) { return std::bit_cast<float>(a.v[i]); });
+  }
+  MARTLET_CALL static Int as_int(Float a) {
+    return each([&](int i) { return std::bit_cast<uint32_t>(a.v[i]); });
+  }
   MARTLET_CALL static Float low_half(Int a) {  // the low 16 bits as IEEE half
     return each_float([&](int i) { return half_to_float(static_cast<uint16_t>(a.v[i])); });
   }
@@ -193,7 +249,9 @@ struct Scalar {
   // --- dot products: codes times activations -127..127, exact
   // A column of signed codes made ready for dot(): plus signed_bias.
   template <Codes C>
-  static Int prepare(Int codes) { return codes; }
+  static Int prepare(Int codes) {
+    return codes;
+  }
   // partial + the four products of each lane. At most depth<C> columns may go into one partial sum.
   template <Codes C>
   MARTLET_CALL static Partial dot(Partial partial, Int codes, Int x) {
@@ -207,11 +265,15 @@ struct Scalar {
     });
   }
   template <Codes C>
-  MARTLET_CALL static Partial dot(Int codes, Int x) { return dot<C>(Int{}, codes, x); }
+  MARTLET_CALL static Partial dot(Int codes, Int x) {
+    return dot<C>(Int{}, codes, x);
+  }
   MARTLET_CALL static Int fold(Int sum, Partial partial) { return add(sum, partial); }
   // Byte J of each lane, signed, as the factor of fold().
   template <int J>
-  MARTLET_CALL static Int factor(Int bytes) { return each([&](int i) { return signed_byte_at(bytes, i, 8 * J); }); }
+  MARTLET_CALL static Int factor(Int bytes) {
+    return each([&](int i) { return signed_byte_at(bytes, i, 8 * J); });
+  }
   MARTLET_CALL static Int fold(Int sum, Partial partial, Int factor) { return add(sum, mul(partial, factor)); }
   // Bytes 2H and 2H+1 of each lane, signed, as a pair of 16-bit values for dot_pairs.
   template <int H>
@@ -229,9 +291,12 @@ struct Scalar {
     });
   }
 
-  // --- memory: fetches `Bytes` at the cursor towards the second cache level and moves it on; not before `loaded` is there
+  // --- memory: fetches `Bytes` at the cursor towards the second cache level and moves it on; not before `loaded` is
+  // there
   template <int Bytes>
-  static const std::byte* prefetch(const std::byte* cursor, Int /*loaded*/) { return cursor + Bytes; }
+  static const std::byte* prefetch(const std::byte* cursor, Int /*loaded*/) {
+    return cursor + Bytes;
+  }
 };
 
 }  // namespace

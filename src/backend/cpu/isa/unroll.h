@@ -23,7 +23,8 @@ template <int Count, class Body>
 MARTLET_INLINE void unroll(Body&& body) {
   [&]<int... I>(std::integer_sequence<int, I...>) MARTLET_INLINED {
     (body(std::integral_constant<int, I>{}), ...);
-  }(std::make_integer_sequence<int, Count>{});
+  }
+  (std::make_integer_sequence<int, Count>{});
 }
 
 }  // namespace

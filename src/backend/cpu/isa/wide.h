@@ -50,7 +50,8 @@ struct Wide {
   template <class Pair, class Last>
   MARTLET_INLINE float fold(Pair pair, Last last) const {
     Wide w = *this;
-    if constexpr (parts >= 4) unroll<parts / 2>([&](auto i) MARTLET_INLINED { w.part[i] = pair(w.part[i], w.part[i + parts / 2]); });
+    if constexpr (parts >= 4)
+      unroll<parts / 2>([&](auto i) MARTLET_INLINED { w.part[i] = pair(w.part[i], w.part[i + parts / 2]); });
     if constexpr (parts >= 2) w.part[0] = pair(w.part[0], w.part[1]);
     return last(w.part[0]);
   }

@@ -9,12 +9,15 @@ namespace {
 
 // Whether the level multiplies two tokens at once.
 template <class V>
-concept PairsTokens = requires { typename V::TokenPair; };
+concept PairsTokens = requires {
+  typename V::TokenPair;
+};
 
 template <class V, int Columns, int R, int T, class Code, class Fold>
 MARTLET_INLINE void dot_token_pairs(Code code, const int8_t* const (&x)[T], Fold fold) {
   typename V::TokenPair sum[R][T / 2];
-  unroll<R>([&](auto r) MARTLET_INLINED { unroll<T / 2>([&](auto t) MARTLET_INLINED { sum[r][t] = V::pair_zero(); }); });
+  unroll<R>([&](auto r)
+                MARTLET_INLINED { unroll<T / 2>([&](auto t) MARTLET_INLINED { sum[r][t] = V::pair_zero(); }); });
   unroll<Columns / 2>([&](auto two) MARTLET_INLINED {
     constexpr std::integral_constant<int, 2 * two> k;
     constexpr std::integral_constant<int, 2 * two + 1> next;

@@ -34,8 +34,12 @@ int64_t row_bytes(ActivationKind kind, int64_t columns) {
 
 }  // namespace
 
-ActivationKind activation_kind(Format format) { return kKinds[static_cast<size_t>(format)]; }
+ActivationKind activation_kind(Format format) {
+  return kKinds[static_cast<size_t>(format)];
+}
 
-int64_t activation_bytes(ActivationKind kind, int64_t columns) { return (row_bytes(kind, columns) + 63) / 64 * 64; }
+int64_t activation_bytes(ActivationKind kind, int64_t columns) {
+  return (row_bytes(kind, columns) + 63) / 64 * 64;
+}
 
 }  // namespace martlet::cpu

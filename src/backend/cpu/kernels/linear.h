@@ -21,18 +21,18 @@ int64_t activation_bytes(ActivationKind kind, int64_t columns);
 // One job: `rows` activation rows against consecutive rows of one matrix in one format.
 struct LinearJob {
   Format format;
-  const std::byte* weights;         // row 0
+  const std::byte* weights;  // row 0
   int64_t weight_row_bytes;
-  int64_t columns;                  // K, a multiple of the format's block
-  const std::byte* activations;     // row 0, as quantize wrote it, 64-byte aligned
+  int64_t columns;               // K, a multiple of the format's block
+  const std::byte* activations;  // row 0, as quantize wrote it, 64-byte aligned
   int64_t activation_row_bytes;
   int64_t rows;
-  float* y;                         // y[r * y_stride + n]
-  int64_t y_stride;                 // in floats
-  const float* bias;                // [n], or null
-  const float* residual;            // residual[r * residual_stride + n] is added last, or null
+  float* y;               // y[r * y_stride + n]
+  int64_t y_stride;       // in floats
+  const float* bias;      // [n], or null
+  const float* residual;  // residual[r * residual_stride + n] is added last, or null
   int64_t residual_stride;
-  const std::byte* weights_end;     // prefetch runs no further
+  const std::byte* weights_end;  // prefetch runs no further
 };
 
 // The kernels of one instruction level. All functions are thread-safe and touch only what they are given.

@@ -2,7 +2,8 @@
 
 // Formats of 256 columns a block with integer factors s over sub-blocks of 16 or 32 columns:
 //   y += a * (d * sum_j s_j * (sum(code * x) - zero * sum(x)) - dmin * sum_j m_j * sum(x)),  j: sub-blocks.
-// All sums within a block are exact in 32 bits; the float part is one multiplication and one or two fused multiply-adds.
+// All sums within a block are exact in 32 bits; the float part is one multiplication and one or two fused
+// multiply-adds.
 
 #include "backend/cpu/isa/unroll.h"
 #include "backend/cpu/kernels/activations.h"
@@ -66,7 +67,8 @@ struct Linear256 {
   MARTLET_INLINE static Int offset_sum(const W& w, int r, const Activation* x) {
     const int16_t* sums = subs == 16 ? x->sums_16 : x->sums_32;
     Int sum = V::zero_int();
-    unroll<subs / 2>([&](auto j) MARTLET_INLINED { sum = V::dot_pairs(sum, w.offsets[j][r], V::broadcast_four(sums + 2 * j)); });
+    unroll<subs / 2>(
+        [&](auto j) MARTLET_INLINED { sum = V::dot_pairs(sum, w.offsets[j][r], V::broadcast_four(sums + 2 * j)); });
     return sum;
   }
 
@@ -104,10 +106,9 @@ struct Linear256 {
           const int8_t* codes[T];
           unroll<T>([&](auto t) MARTLET_INLINED { codes[t] = x[t]->codes + sub * U::sub_columns; });
           dot_columns<V, U::codes, U::sub_columns / 4, 1, T>(
-              [&](int, auto k) MARTLET_INLINED { return V::template prepare<U::codes>(state.code(i, k)); },
-              codes, [&](int, int t, typename V::Partial partial) MARTLET_INLINED {
-                sum[t] = V::fold(sum[t], partial, decoded.factors[sub][0]);
-              });
+              [&](int, auto k) MARTLET_INLINED { return V::template prepare<U::codes>(state.code(i, k)); }, codes,
+              [&](int, int t, typename V::Partial partial)
+                  MARTLET_INLINED { sum[t] = V::fold(sum[t], partial, decoded.factors[sub][0]); });
         });
       }
       unroll<T>([&](auto t) MARTLET_INLINED { y[0][t] = finish(decoded, 0, x[t], sum[t], y[0][t]); });
@@ -116,7 +117,8 @@ struct Linear256 {
     }
   }
 
-  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead, Panel* panel) {
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead,
+                         Panel* panel) {
     typename V::Rows rows(first, stride);
     for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
       Scales256<V> scales;
@@ -149,9 +151,8 @@ struct Linear256 {
       const auto* columns = w.codes + sub * U::sub_columns / 4;
       dot_columns<V, U::codes, U::sub_columns / 4, R, T>(
           [&](int r, auto k) MARTLET_INLINED { return columns[k][r]; }, codes,
-          [&](int r, int t, typename V::Partial partial) MARTLET_INLINED {
-            sum[r][t] = V::fold(sum[r][t], partial, w.factors[sub][r]);
-          });
+          [&](int r, int t, typename V::Partial partial)
+              MARTLET_INLINED { sum[r][t] = V::fold(sum[r][t], partial, w.factors[sub][r]); });
     }
     MARTLET_UNROLL for (int r = 0; r < R; ++r) {
       MARTLET_UNROLL for (int t = 0; t < T; ++t) y[r][t] = finish(w, r, x[t], sum[r][t], y[r][t]);

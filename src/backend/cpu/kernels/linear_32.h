@@ -52,7 +52,8 @@ struct Linear32 {
     }
   }
 
-  // Blocks that are whole 32-bit words are read as one stream of words: sixteen bytes at once, whatever block they belong to.
+  // Blocks that are whole 32-bit words are read as one stream of words: sixteen bytes at once, whatever block they
+  // belong to.
   template <int Group, class Each>
   MARTLET_INLINE static void take_stream(const typename V::Rows& rows, Each each) {
     Int stream[Group * U::words];
@@ -80,9 +81,8 @@ struct Linear32 {
       MARTLET_UNROLL for (int r = 0; r < R; ++r) sum[r][t] = start;
     }
     dot_columns<V, U::codes, 8, R, T>([&](int r, auto k) MARTLET_INLINED { return w.codes[k][r]; }, codes,
-                                      [&](int r, int t, typename V::Partial partial) MARTLET_INLINED {
-                                        sum[r][t] = V::fold(sum[r][t], partial);
-                                      });
+                                      [&](int r, int t, typename V::Partial partial)
+                                          MARTLET_INLINED { sum[r][t] = V::fold(sum[r][t], partial); });
     MARTLET_UNROLL for (int t = 0; t < T; ++t) {
       MARTLET_UNROLL for (int r = 0; r < R; ++r) {
         if constexpr (U::has_minimum) y[r][t] = V::fma(w.minimum[r], V::broadcast(x[t]->scaled_sum), y[r][t]);
@@ -102,7 +102,8 @@ struct Linear32 {
     });
   }
 
-  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead, Panel* panel) {
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead,
+                         Panel* panel) {
     for_each_block(typename V::Rows(first, stride), columns, [&](const Block32<V, 1>& block) MARTLET_INLINED {
       ahead = V::template prefetch<U::bytes * V::lanes>(ahead, block.codes[7][0]);
       unroll<8>([&](auto k) MARTLET_INLINED { panel->codes[k][r] = block.codes[k][0]; });

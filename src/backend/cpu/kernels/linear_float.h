@@ -40,7 +40,8 @@ struct LinearFloat {
     constexpr int R = direct_vectors<T>;
     auto rows = [&]<int... I>(std::integer_sequence<int, I...>) MARTLET_INLINED {
       return std::array<typename V::Rows, R>{typename V::Rows(first[I], stride)...};
-    }(std::make_integer_sequence<int, R>{});
+    }
+    (std::make_integer_sequence<int, R>{});
     unroll<R>([&](auto r) MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { y[r][t] = V::zero(); }); });
     int64_t k = 0;
     for (; k + step <= columns; k += step) {
@@ -65,7 +66,8 @@ struct LinearFloat {
     }
   }
 
-  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead, Panel* panel) {
+  static void fill_panel(const std::byte* first, int64_t stride, int64_t columns, int r, const std::byte* ahead,
+                         Panel* panel) {
     typename V::Rows rows(first, stride);
     int64_t k = 0;
     for (; k + step <= columns; k += step, panel += step) {

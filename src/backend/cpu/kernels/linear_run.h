@@ -1,7 +1,7 @@
 #pragma once
 
-// Drives the kernels of all formats: few rows straight from the file's blocks, more rows through a panel that is unpacked
-// once. Both use the same arithmetic, so their results have the same bits.
+// Drives the kernels of all formats: few rows straight from the file's blocks, more rows through a panel that is
+// unpacked once. Both use the same arithmetic, so their results have the same bits.
 
 #include "backend/cpu/formats/formats.h"
 #include "backend/cpu/isa/unroll.h"
@@ -21,9 +21,9 @@ inline constexpr int64_t kDirectRows = 8;
 inline constexpr int64_t kLeastAhead = 40 << 10;
 
 template <class V, class U>
-using LinearKernel =
-    std::conditional_t<U::activations == ActivationKind::q8_32, Linear32<V, U>,
-                       std::conditional_t<U::activations == ActivationKind::q8_256, Linear256<V, U>, LinearFloat<V, U>>>;
+using LinearKernel = std::conditional_t<
+    U::activations == ActivationKind::q8_32, Linear32<V, U>,
+    std::conditional_t<U::activations == ActivationKind::q8_256, Linear256<V, U>, LinearFloat<V, U>>>;
 
 // A row vector that would cross the end of the matrix is moved back; only its lanes [from, to) are new.
 struct Place {
@@ -59,7 +59,8 @@ MARTLET_INLINE void store_outputs(const LinearJob& job, int64_t row, const Place
   }
 }
 
-// body(T) with the smallest T of Least, 2 * Least ... Most that holds `tokens`, or Most. Unused places repeat the last token.
+// body(T) with the smallest T of Least, 2 * Least ... Most that holds `tokens`, or Most. Unused places repeat the last
+// token.
 template <int Most, int Least, class Body>
 MARTLET_INLINE void with_tokens(int64_t tokens, Body body) {
   if constexpr (Least < Most) {
@@ -96,7 +97,8 @@ struct LinearRun {
     });
   }
 
-  // Where the prefetch of these rows starts. Behind the end it would fetch what nobody needs: then it finds its own rows.
+  // Where the prefetch of these rows starts. Behind the end it would fetch what nobody needs: then it finds its own
+  // rows.
   static const std::byte* ahead_of(const LinearJob& job, const std::byte* first, int64_t bytes) {
     int64_t distance = std::max(bytes + bytes / 4, kLeastAhead);
     return job.weights_end - first >= distance + bytes ? first + distance : first;
@@ -129,7 +131,8 @@ struct LinearRun {
   }
 
   template <int T>
-  static void sweep(const LinearJob& job, const typename Kernel::Panel* panel, const Place (&at)[V::panel_vectors], int64_t t0) {
+  static void sweep(const LinearJob& job, const typename Kernel::Panel* panel, const Place (&at)[V::panel_vectors],
+                    int64_t t0) {
     const Activation* x[T];
     token_rows<T>(job, t0, x);
     Float y[V::panel_vectors][T];
@@ -150,10 +153,11 @@ struct LinearRun {
       constexpr int least = std::max(2, V::panel_tokens - 2);
       for (int64_t t0 = 0; t0 < job.rows;) {
         int64_t left = job.rows - t0;
-        with_tokens<V::panel_tokens, least>(left > V::panel_tokens && left <= 2 * least ? least : left, [&](auto t) MARTLET_INLINED {
-          sweep<t>(job, panel, at, t0);
-          t0 += t;
-        });
+        with_tokens<V::panel_tokens, least>(left > V::panel_tokens && left <= 2 * least ? least : left,
+                                            [&](auto t) MARTLET_INLINED {
+                                              sweep<t>(job, panel, at, t0);
+                                              t0 += t;
+                                            });
       }
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The most that a level's 8-bit products can do: the inner loop of the panel kernel without unpacking, scales or sums in
-// 32 bits. Kernels are measured against it.
+// The most that a level's 8-bit products can do: the inner loop of the panel kernel without unpacking, scales or sums
+// in 32 bits. Kernels are measured against it.
 
 #include "backend/cpu/isa/unroll.h"
 
@@ -15,7 +15,9 @@ int64_t run_peak(int64_t steps) {
   int8_t x[T][4] = {};
   typename V::Partial sum[R][T];
   unroll<R>([&](auto r) MARTLET_INLINED {
-    unroll<T>([&](auto t) MARTLET_INLINED { sum[r][t] = V::template dot<Codes::u4>(V::load_int(codes[r]), V::broadcast_four(x[t])); });
+    unroll<T>([&](auto t) MARTLET_INLINED {
+      sum[r][t] = V::template dot<Codes::u4>(V::load_int(codes[r]), V::broadcast_four(x[t]));
+    });
   });
   for (int64_t i = 0; i < steps; ++i) {
     asm volatile("" : : "r"(codes), "r"(x) : "memory");  // the compiler must read both again
@@ -26,7 +28,8 @@ int64_t run_peak(int64_t steps) {
     });
   }
   typename V::Int total = V::zero_int();
-  unroll<R>([&](auto r) MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { total = V::fold(total, sum[r][t]); }); });
+  unroll<R>([&](auto r)
+                MARTLET_INLINED { unroll<T>([&](auto t) MARTLET_INLINED { total = V::fold(total, sum[r][t]); }); });
   volatile int32_t kept = V::sum_int(total);
   (void)kept;
   return steps * R * T * V::lanes * 8;

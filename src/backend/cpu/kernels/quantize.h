@@ -1,7 +1,7 @@
 #pragma once
 
-// f32 activations -> codes: nearest even of x * 127 / max|x|. Groups whose values are all below 2^-100 count as zero, so
-// that no division overflows. A group with NaN or infinity gets the scale NaN, which makes every output NaN.
+// f32 activations -> codes: nearest even of x * 127 / max|x|. Groups whose values are all below 2^-100 count as zero,
+// so that no division overflows. A group with NaN or infinity gets the scale NaN, which makes every output NaN.
 
 #include "backend/cpu/isa/unroll.h"
 #include "backend/cpu/kernels/activations.h"
@@ -73,7 +73,8 @@ void quantize_256(const float* x, int64_t columns, Activation256* out) {
     block.scale = s.scale;
     quantize_group<V, 256>(x, s.inverse, block.codes,
                            [&](int g, int32_t sum) MARTLET_INLINED { block.sums_16[g] = static_cast<int16_t>(sum); });
-    for (int g = 0; g < 8; ++g) block.sums_32[g] = static_cast<int16_t>(block.sums_16[2 * g] + block.sums_16[2 * g + 1]);
+    for (int g = 0; g < 8; ++g)
+      block.sums_32[g] = static_cast<int16_t>(block.sums_16[2 * g] + block.sums_16[2 * g + 1]);
   }
 }
 
