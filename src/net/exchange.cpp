@@ -68,6 +68,11 @@ bool Exchange::closed() const {
   return closed_;
 }
 
+bool Exchange::overflowed() const {
+  std::lock_guard lock(mutex_);
+  return overflowed_;
+}
+
 int Exchange::status() const {
   std::lock_guard lock(mutex_);
   return status_;

@@ -34,6 +34,7 @@ class Exchange {
   // `callback` runs once, on the I/O thread, if the peer goes away before the answer is complete; at once when it has.
   void on_close(std::function<void()> callback);
   bool closed() const;
+  bool overflowed() const;  // more waits than the limit: what follows is lost, so the answer is
 
   // The connection's side: what became ready since the last call.
   struct Output {

@@ -179,19 +179,28 @@ asio::awaitable<bool> HttpConnection::serve_one() {
 std::shared_ptr<Exchange> HttpConnection::make_exchange(HttpRequest request) {
   auto wake = [self = weak_from_this(), executor = socket_.get_executor()] {
     asio::post(executor, [self] {
-      if (auto connection = self.lock()) connection->wake_.cancel();
+      if (auto connection = self.lock()) connection->on_wake();
     });
   };
   return std::make_shared<Exchange>(std::move(request), options_.stream_buffer, std::move(wake));
 }
 
 asio::awaitable<bool> HttpConnection::answer(std::shared_ptr<Exchange> exchange) {
+  exchange_ = exchange;
   handler_.handle(exchange);
   Outcome outcome;
   co_await (write_answer(exchange, outcome) || watch_peer());
+  exchange_.reset();
   exchange->close();
+  // A peer that left, or does not read what it has, will not miss a gentle end.
+  if (!outcome.complete) abort();
   handler_.finished(&exchange->request(), outcome.complete ? exchange->status() : kPeerLeft, Clock::now() - began_);
   co_return outcome.reusable;
+}
+
+void HttpConnection::on_wake() {
+  wake_.cancel();
+  if (exchange_ && exchange_->overflowed()) abort();  // the writer sits in a write that the peer does not take
 }
 
 asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome) {

@@ -65,12 +65,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::asio::awaitable<void> write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome);
   boost::asio::awaitable<void> watch_peer();
   boost::asio::awaitable<void> close_gently();
+  void on_wake();
 
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer wake_;  // never expires by itself while nothing is due: cancelled to wake the writer
   const HttpServerOptions& options_;
   HttpHandler& handler_;
   int& large_bodies_;
+  std::shared_ptr<Exchange> exchange_;  // the one being answered
   std::optional<LargeBody> large_body_;
   std::string buffer_;  // bytes read and not yet used
   std::chrono::steady_clock::time_point began_;

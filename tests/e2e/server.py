@@ -133,6 +133,10 @@ class Server:
         body = {"prompt": [72, 101, 108, 108, 111], "max_tokens": 16, "temperature": 0, "logprobs": 0, "ignore_eos": True}
         return self.post("/v1/completions", body)[2]["choices"][0]["logprobs"]["token_ids"]
 
+    def cpu_seconds(self):
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return sum(int(ticks) for ticks in fields[11:13]) / os.sysconf("SC_CLK_TCK")
+
     def snapshot(self):
         base = Path(f"/proc/{self.pid}")
         status = (base / "status").read_text()
