@@ -59,8 +59,10 @@ ExpressionPtr Parser::parse_tuple(bool with_conditional, bool parenthesized, std
 }
 
 ExpressionPtr Parser::parse_conditional() {
+  const size_t unknown = unknown_.size();
   ExpressionPtr value = parse_binary(kOr);
   while (is_name("if")) {
+    unknown_.resize(unknown);  // the value may never be evaluated
     auto conditional = node<Conditional>(advance().offset);
     const bool soft = std::exchange(soft_, true);
     conditional->then = std::move(value);
@@ -363,7 +365,7 @@ std::string Parser::parse_dotted_name() {
 void Parser::parse_filter(Steps& steps) {
   auto step = node<FilterStep>(current().offset);
   step->filter = find_filter(parse_dotted_name());
-  if (!step->filter && !soft_) fail_at(step->offset, "unknown filter");
+  if (!step->filter && !soft_) unknown_.push_back(step->offset);
   if (is_symbol("(")) step->arguments = parse_arguments();
   steps.push_back(std::move(step));
 }
@@ -373,7 +375,7 @@ void Parser::parse_test(Steps& steps) {
   auto step = node<TestStep>(current().offset);
   step->negated = negated;
   step->test = find_test(parse_dotted_name());
-  if (!step->test && !soft_) fail_at(step->offset, "unknown test");
+  if (!step->test && !soft_) unknown_.push_back(step->offset);
   const bool argument = current().type == TokenType::name || current().type == TokenType::string ||
                         current().type == TokenType::integer || current().type == TokenType::floating ||
                         is_symbol("[") || is_symbol("{");

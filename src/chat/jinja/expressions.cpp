@@ -129,7 +129,8 @@ Value SliceStep::apply(Interpreter& interpreter, const Value& subject) const {
   const bool sliceable = subject.text() || (sequence && (sequence->kind == Sequence::Kind::list ||
                                                          sequence->kind == Sequence::Kind::tuple ||
                                                          sequence->kind == Sequence::Kind::range));
-  if (!good || !sliceable) return {};
+  if (!sliceable) fail("a value of type '" + std::string(type_name(subject)) + "' cannot be sliced");
+  if (!good) fail("slice positions must be integers");
   const SliceRange range = slice_range(*length_of(subject), from, to, by);
   if (const Text* text = subject.text()) return slice(*text, range);
   Items items;

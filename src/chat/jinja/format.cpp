@@ -1,7 +1,8 @@
 #include "chat/jinja/format.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "base/utf8.h"
 #include "chat/jinja/interpreter.h"
@@ -41,10 +42,10 @@ std::optional<Integer> read_integer(std::string_view text, size_t& at) {
   return value;
 }
 
-std::string print(const char* format, int precision, double number) {
-  const int size = std::snprintf(nullptr, 0, format, precision, number);
-  std::string out(static_cast<size_t>(size), '\0');
-  std::snprintf(out.data(), out.size() + 1, format, precision, number);
+std::string print(double number, std::chars_format format, int precision, bool upper = false) {
+  std::string out(static_cast<size_t>(precision) + 400, '\0');  // 309 digits before the point at most
+  out.resize(static_cast<size_t>(std::to_chars(out.data(), out.data() + out.size(), number, format, precision).ptr - out.data()));
+  if (upper) std::replace(out.begin(), out.end(), 'e', 'E');
   return out;
 }
 
@@ -65,19 +66,20 @@ std::string digits_of(const Spec& spec, double number) {
     return spec.type == 'F' || spec.type == 'E' || spec.type == 'G' ? (std::isnan(number) ? "NAN" : "INF") : name;
   }
   if (spec.type == '\0' && !spec.precision) return represent_number(number);
+  if (spec.alternate) fail("'#' is not supported for floats");
   const int precision = static_cast<int>(bounded(spec.precision.value_or(6), kMaxPrecision));
   switch (spec.type) {
-    case 'e': return print(spec.alternate ? "%#.*e" : "%.*e", precision, number);
-    case 'E': return print(spec.alternate ? "%#.*E" : "%.*E", precision, number);
+    case 'e':
+    case 'E': return print(number, std::chars_format::scientific, precision, spec.type == 'E');
     case 'f':
-    case 'F': return print(spec.alternate ? "%#.*f" : "%.*f", precision, number);
+    case 'F': return print(number, std::chars_format::fixed, precision);
     case 'g':
-    case 'n': return print(spec.alternate ? "%#.*g" : "%.*g", precision, number);
-    case 'G': return print(spec.alternate ? "%#.*G" : "%.*G", precision, number);
-    case '%': return print("%.*f", precision, number * 100) + "%";
+    case 'n':
+    case 'G': return print(number, std::chars_format::general, precision, spec.type == 'G');
+    case '%': return print(number * 100, std::chars_format::fixed, precision) + "%";
     case '\0': {
-      std::string out = print("%.*g", precision, number);
-      return out.find_first_of(".en") == out.npos ? out + ".0" : out;
+      const std::string out = print(number, std::chars_format::general, precision);
+      return out.find_first_of(".e") == out.npos ? out + ".0" : out;
     }
     default: fail("unknown format code for a float");
   }
@@ -167,7 +169,8 @@ Spec parse_spec(std::string_view text) {
   size_t at = 0;
   const auto peek = [&](size_t offset) { return offset < text.size() ? text[offset] : '\0'; };
   const size_t first = text.empty() ? 0 : utf8::decode(text, 0).length;
-  if (first > 0 && is_align(peek(first))) {
+  const bool filled = first > 0 && is_align(peek(first));
+  if (filled) {
     spec.fill = std::string(text.substr(0, first));
     spec.align = text[first];
     at = first + 1;
@@ -176,7 +179,10 @@ Spec parse_spec(std::string_view text) {
   }
   if (peek(at) == '+' || peek(at) == '-' || peek(at) == ' ') spec.sign = text[at++];
   if (peek(at) == '#') spec.alternate = (++at, true);
-  if (peek(at) == '0') spec.zero = (++at, true);
+  if (peek(at) == '0') {
+    spec.zero = (++at, true);
+    if (spec.align && !filled) spec.fill = "0";
+  }
   spec.width = read_integer(text, at).value_or(0);
   if (peek(at) == ',' || peek(at) == '_') spec.grouping = text[at++];
   if (peek(at) == '.') {
@@ -314,7 +320,7 @@ class Printf {
       if (text->length() != 1) fail("%c wants one character");
       return write_text(spec, *text);
     }
-    const auto code = value.get<Integer>();
+    const auto code = value.integral();
     if (!code) fail("%c wants an integer or a character");
     spec.type = 'c';
     if (!spec.align) spec.align = '>';

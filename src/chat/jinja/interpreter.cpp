@@ -97,6 +97,10 @@ Value Interpreter::bound_method(const Value& subject, const Text& name, bool& fo
   }
   if (is_withheld(subject, name.view())) return Undefined{{}, true};
   if (name.view().substr(0, 2) == "__") fail("names that begin with '__' are not allowed");
+  if (subject.number() && (name.view() == "real" || name.view() == "imag")) {
+    if (name.view() == "real") return subject.get<bool>() ? Value(*subject.integral()) : subject;
+    return subject.get<double>() ? Value(0.0) : Value(0);
+  }
   const Sequence* sequence = subject.sequence();
   if (sequence && sequence->grouped && (name.view() == "grouper" || name.view() == "list")) {
     return sequence->items[name.view() == "list"];

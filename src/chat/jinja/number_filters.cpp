@@ -103,8 +103,10 @@ double round_to(double number, Integer precision) {
   if (precision < -308) return 0.0 * number;
   if (precision >= 0) {
     char buffer[700];
-    std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(precision), number);
-    return std::strtod(buffer, nullptr);
+    const char* end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::fixed, static_cast<int>(precision)).ptr;
+    double rounded = 0;
+    std::from_chars(buffer, end, rounded);
+    return rounded;
   }
   const double scale = std::pow(10.0, static_cast<double>(-precision));
   return std::nearbyint(number / scale) * scale;
@@ -166,10 +168,10 @@ Value filesizeformat(const Call& call) {
   for (size_t i = 0;; ++i) {
     unit *= base;
     if (size >= unit && i + 1 < kLetters.size()) continue;
-    char number[64];
-    std::snprintf(number, sizeof number, "%.1f ", base * size / unit);
+    char digits[400];
+    const char* const end = std::to_chars(digits, digits + sizeof digits, base * size / unit, std::chars_format::fixed, 1).ptr;
     const char letter = base == 1024 && i == 0 ? 'K' : kLetters[i];
-    return make_text(number + std::string(1, letter) + (base == 1024 ? "iB" : "B"));
+    return make_text(std::string(digits, static_cast<size_t>(end - digits)) + " " + letter + (base == 1024 ? "iB" : "B"));
   }
 }
 

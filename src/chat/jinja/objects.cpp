@@ -33,7 +33,7 @@ std::optional<Value> Namespace::attribute(std::string_view name) {
   return value ? std::optional(*value) : std::nullopt;
 }
 
-void Namespace::represent(TextBuilder& out) const {
+void Namespace::represent(TextBuilder& out) {
   out.append("<Namespace {", false);
   bool first = true;
   for (const auto& [key, value] : attributes.entries()) {
@@ -57,7 +57,7 @@ std::optional<Value> Macro::attribute(std::string_view name) {
   if (name != "arguments") return std::nullopt;
   Items names;
   for (const auto& parameter : code.parameters) names.push_back(parameter.name);
-  return make_list(std::move(names));
+  return make_tuple(std::move(names));
 }
 
 Value Macro::call(Interpreter& interpreter, Arguments& arguments) {
@@ -138,6 +138,10 @@ std::optional<Value> Loop::attribute(std::string_view name) {
   return std::nullopt;
 }
 
+void Loop::represent(TextBuilder& out) {
+  out.append("<LoopContext " + std::to_string(index0_ + 1) + "/" + std::to_string(length()) + ">", false);
+}
+
 bool Loop::changed(const Items& values) {
   if (last_changed_ && equal(make_tuple(*last_changed_), make_tuple(values))) return false;
   last_changed_ = values;
@@ -168,13 +172,14 @@ Flow run_loop(Interpreter& interpreter, const For& loop, const Value& iterable, 
   } finish{*state};
   bool any = false;
   while (state->advance()) {
-    any = true;
     const Flow flow = interpreter.with_scope(interpreter.scope(), [&] {
       interpreter.scope()->set(kLoop, state);
       interpreter.assign(loop.target, state->current());
       return interpreter.run_body(loop.body);
     });
     if (flow == Flow::break_loop) break;
+    // As in Jinja, an iteration that break or continue left does not count for the loop's else.
+    any = any || flow == Flow::next;
   }
   if (any) return Flow::next;
   return interpreter.with_scope(interpreter.scope(), [&] { return interpreter.run_body(loop.otherwise); });

@@ -12,7 +12,7 @@ struct Namespace : Object {
   std::string_view type_name() const override { return "Namespace"; }
   bool callable() const override { return false; }
   std::optional<Value> attribute(std::string_view name) override;
-  void represent(TextBuilder& out) const override;
+  void represent(TextBuilder& out) override;
 };
 
 // A builtin function, or a method together with the value it was taken from.
@@ -51,6 +51,7 @@ class Loop : public Object {
   std::string_view type_name() const override { return "LoopContext"; }
   std::optional<Value> attribute(std::string_view name) override;
   Value call(Interpreter& interpreter, Arguments& arguments) override;  // loop(items) of a recursive loop
+  void represent(TextBuilder& out) override;
   bool changed(const Items& values);
   Integer index0() const { return index0_; }
 

@@ -150,7 +150,8 @@ Value modulo(const Value& left, const Value& right) {
       [](double x, double y) -> Value {
         need_divisor(y != 0);
         const double rest = std::fmod(x, y);
-        return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+        if (rest == 0) return std::copysign(0.0, y);
+        return (rest < 0) != (y < 0) ? rest + y : rest;
       });
 }
 

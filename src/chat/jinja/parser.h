@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -98,8 +99,10 @@ class Parser {
   std::vector<MacroCode*> macros_;  // around the current place
   size_t nodes_ = 0;
   int depth_ = 0;
-  int loops_ = 0;     // within the current macro
-  bool soft_ = false; // inside a branch that may never run: unknown filters are errors only when it does
+  int loops_ = 0;      // within the current macro
+  bool soft_ = false;  // inside a branch that may never run: unknown filters are errors only when it does
+  std::vector<uint32_t> unknown_;  // offsets of unknown filters and tests outside of such branches
+  std::set<std::string, std::less<>> blocks_;
 };
 
 // Bounds nesting, so that neither parsing, rendering nor freeing a tree can exhaust a thread's stack.

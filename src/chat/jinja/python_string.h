@@ -34,6 +34,7 @@ size_t count(const Text& text, std::string_view part);
 
 Text upper(const Text& text);
 Text lower(const Text& text);
+Text casefold(const Text& text);
 Text capitalize(const Text& text);
 Text title(const Text& text);
 Text swapcase(const Text& text);

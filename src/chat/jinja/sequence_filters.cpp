@@ -279,7 +279,7 @@ Value slice_filter(const Call& call) {
 
 Value attribute(const Call& call) {
   const Text name = call.text(0);
-  const bool entry_only = call.self.dict() && !find_method(call.self, name.view()) && !is_withheld(call.self, name.view());
+  const bool entry_only = call.self.dict() && !name.view().starts_with("__") && !find_method(call.self, name.view()) && !is_withheld(call.self, name.view());
   return entry_only ? Value() : call.interpreter.attribute(call.self, name);
 }
 

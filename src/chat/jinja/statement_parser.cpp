@@ -27,6 +27,7 @@ Parser::Parser(Program& program) : program_(program), tokens_(tokenize(program.s
 void Parser::parse() {
   program_.body = parse_body({});
   if (current().type != TokenType::end) fail_here("unexpected end tag");
+  if (!unknown_.empty()) fail_at(unknown_.front(), "unknown filter or test");
 }
 
 Lexeme Parser::advance() {
@@ -297,7 +298,8 @@ std::unique_ptr<const Statement> Parser::parse_block() {
   auto block = node<ScopedBody>(advance().offset);
   block->from_root = true;
   const std::string name(expect_identifier().text);
-  skip_name("scoped") ? void(block->from_root = false) : void();
+  if (!blocks_.insert(name).second) fail_here("a block of this name exists already");
+  block->from_root = !skip_name("scoped");
   block->body = parse_scope_body({"endblock"});
   expect_name("endblock");
   skip_name(name);

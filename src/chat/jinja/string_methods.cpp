@@ -181,7 +181,7 @@ Value unsupported(const Call&) { fail("this string method is not supported"); }
 
 constexpr Builtin kMethods[] = {
     {"capitalize", {}, 0, map_method<capitalize>},
-    {"casefold", {}, 0, map_method<lower>},
+    {"casefold", {}, 0, map_method<casefold>},
     {"center", {"/width", "/fillchar"}, 1, pad_method<Side::both>},
     {"count", {"/sub", "/start", "/end"}, 1, count_method},
     {"encode", {"*"}, 0, unsupported},

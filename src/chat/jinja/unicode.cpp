@@ -121,6 +121,26 @@ Text upper(const Text& text) {
 Text lower(const Text& text) {
   return map_case(text, [](char32_t) { return Case::lower; });
 }
+Text casefold(const Text& text) {
+  TextBuilder out;
+  text.for_each_run([&out](std::string_view bytes, bool trusted) {
+    work(units_of(8 * bytes.size()));
+    for (size_t at = 0; at < bytes.size();) {
+      const utf8::Decoded decoded = utf8::decode(bytes, at);
+      utf8proc_int32_t folded[8];
+      int boundary = 0;
+      const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(decoded.codepoint), folded, 8,
+                                                 UTF8PROC_CASEFOLD, &boundary);
+      if (!decoded.valid || count < 1 || count > 8) {
+        out.append(bytes.substr(at, decoded.length), trusted);
+      } else {
+        for (int i = 0; i < count; ++i) out.append(static_cast<char32_t>(folded[i]), trusted);
+      }
+      at += decoded.length;
+    }
+  });
+  return out.take().with_markup(text.markup());
+}
 Text capitalize(const Text& text) {
   return map_case(text, [first = true](char32_t) mutable { return std::exchange(first, false) ? Case::title : Case::lower; });
 }

@@ -84,7 +84,7 @@ bool comparable_kind(const Sequence& left, const Sequence& right) {
 
 std::optional<Value> Object::attribute(std::string_view) { return std::nullopt; }
 Value Object::call(Interpreter&, Arguments&) { fail("an object of type '" + std::string(type_name()) + "' is not callable"); }
-void Object::represent(TextBuilder& out) const {
+void Object::represent(TextBuilder& out) {
   out.append("<", false);
   out.append(type_name(), false);
   out.append(">", false);

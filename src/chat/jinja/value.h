@@ -40,7 +40,7 @@ class Object : public std::enable_shared_from_this<Object> {
   virtual std::optional<Value> attribute(std::string_view name);
   virtual bool callable() const { return true; }
   virtual Value call(Interpreter& interpreter, Arguments& arguments);
-  virtual void represent(TextBuilder& out) const;
+  virtual void represent(TextBuilder& out);
 };
 
 struct Sequence {

@@ -25,7 +25,7 @@ TEST_P(TemplateVectors, Render) {
   for (const auto& [name, value] : read_json(path(".json"))) {
     SCOPED_TRACE(std::string(name));
     const boost::json::object& expected = value.as_object();
-    const auto rendered = chat_template->render(expected.at("inputs").as_object(), vector_time());
+    const auto rendered = chat_template->render(expected.at("inputs").as_object(), vector_time(), patient());
     if (expected.contains("error")) {
       EXPECT_FALSE(rendered);
       if (!rendered) { EXPECT_EQ(rendered.error().code, "template_error") << rendered.error().line(); }

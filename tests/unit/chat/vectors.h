@@ -13,6 +13,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 
+#include "chat/chat_template.h"
 #include "shared.h"
 
 inline std::string read_text(const std::string& path) {
@@ -36,6 +37,9 @@ inline std::vector<std::string> template_names() {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+// Limits for renders that are no matter of time: a busy machine must not make them fail.
+inline martlet::TemplateLimits patient() { return {.time = std::chrono::seconds(20)}; }
 
 // 2026-07-04 12:00, when the vectors were made.
 inline std::chrono::system_clock::time_point vector_time() {
