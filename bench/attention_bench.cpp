@@ -1,6 +1,6 @@
 // Speed of attention on one thread at every level that the processor has: the whole operator, RoPE and cache included.
-//   decode/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH    one row behind DEPTH cached tokens; `cache_bytes`: of keys and values, a second
-//   prefill/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH   512 rows; `flops`: of scores and sums, a second
+//   decode/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH    one row behind DEPTH cached tokens; `cache_bytes`: of keys and values, a
+//   second prefill/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH   512 rows; `flops`: of scores and sums, a second
 
 #include <benchmark/benchmark.h>
 
@@ -25,17 +25,19 @@ struct Shape {
 // One attention layer and one sequence.
 class Layer {
  public:
-  Layer(const Level* level, const Shape& shape, int32_t tokens) : shape_(shape), tokens_(tokens), pages_(tokens / kPageTokens + 1) {
+  Layer(const Level* level, const Shape& shape, int32_t tokens)
+      : shape_(shape), tokens_(tokens), pages_(tokens / kPageTokens + 1) {
     backend_ = std::move(*make_cpu_backend({.threads = 1, .level = level}));
     std::iota(pages_.begin(), pages_.end(), 0);
-    const CacheGroup group = {CacheGroup::Kind::paged, 1, shape.kv_heads, shape.size, shape.size,
-                              static_cast<int32_t>(pages_.size())};
+    const CacheGroup group = {
+        CacheGroup::Kind::paged, 1, shape.kv_heads, shape.size, shape.size, static_cast<int32_t>(pages_.size())};
     model_ = *backend_->open({&group, 1});
     table_values_.resize(static_cast<size_t>(shape.columns()));
     for (size_t i = 0; i < table_values_.size(); ++i) table_values_[i] = std::sin(static_cast<float>(i));
     frequencies_.assign(static_cast<size_t>(shape.size / 2), 0.1f);
     table_ = upload(table_values_);
-    attention_ = {0, 0, shape.heads, shape.kv_heads, shape.size, shape.size, 1 / std::sqrt(static_cast<float>(shape.size))};
+    attention_ = {
+        0, 0, shape.heads, shape.kv_heads, shape.size, shape.size, 1 / std::sqrt(static_cast<float>(shape.size))};
     attention_.rope_frequencies = upload(frequencies_);
   }
 
@@ -47,7 +49,10 @@ class Layer {
     std::iota(positions.begin(), positions.end(), first);
     const int32_t starts[] = {0, rows}, page_starts[] = {0, static_cast<int32_t>(pages_.size())};
     const PageTable table = {page_starts, pages_};
-    const Batch batch = {.tokens = tokens, .positions = positions, .starts = starts, .context_lengths = {&tokens_, 1},
+    const Batch batch = {.tokens = tokens,
+                         .positions = positions,
+                         .starts = starts,
+                         .context_lengths = {&tokens_, 1},
                          .groups = {&table, 1}};
     const Ticket ticket = backend_->submit(model_, batch, {}, [&] {
       const Tensor x = backend_->embed(table_);
@@ -59,8 +64,8 @@ class Layer {
 
  private:
   Weight upload(const std::vector<float>& values) {
-    const TensorView view = {reinterpret_cast<const std::byte*>(values.data()), Format::F32,
-                             {static_cast<int64_t>(values.size()), 1, 1, 1}};
+    const TensorView view = {
+        reinterpret_cast<const std::byte*>(values.data()), Format::F32, {static_cast<int64_t>(values.size()), 1, 1, 1}};
     return *backend_->upload(model_, {&view, 1});
   }
 
@@ -87,7 +92,8 @@ void run(benchmark::State& state, const Level* level, Shape shape, int32_t rows,
         benchmark::Counter(times * 4.0 * depth * shape.kv_heads * shape.size, benchmark::Counter::kIsRate);
   } else {
     const double pairs = rows * (depth + (rows + 1) / 2.0);
-    state.counters["flops"] = benchmark::Counter(times * 4.0 * pairs * shape.heads * shape.size, benchmark::Counter::kIsRate);
+    state.counters["flops"] =
+        benchmark::Counter(times * 4.0 * pairs * shape.heads * shape.size, benchmark::Counter::kIsRate);
   }
 }
 
@@ -100,7 +106,8 @@ void register_all() {
       for (const int32_t depth : {256, 4096, 16'384})
         benchmark::RegisterBenchmark(("decode/" + name + std::to_string(depth)).c_str(), run, level, shape, 1, depth);
       for (const int32_t depth : {0, 4096})
-        benchmark::RegisterBenchmark(("prefill/" + name + std::to_string(depth)).c_str(), run, level, shape, 512, depth);
+        benchmark::RegisterBenchmark(("prefill/" + name + std::to_string(depth)).c_str(), run, level, shape, 512,
+                                     depth);
     }
   }
 }

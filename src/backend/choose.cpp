@@ -10,8 +10,8 @@
 namespace martlet {
 namespace {
 
-// The row is looked at in blocks: one vectorised pass finds each block's largest logit, and later passes skip the blocks
-// that hold nothing above their threshold.
+// The row is looked at in blocks: one vectorised pass finds each block's largest logit, and later passes skip the
+// blocks that hold nothing above their threshold.
 constexpr size_t kBlock = 64;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -22,7 +22,9 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-size_t blocks_of(std::span<const float> logits) { return (logits.size() + kBlock - 1) / kBlock; }
+size_t blocks_of(std::span<const float> logits) {
+  return (logits.size() + kBlock - 1) / kBlock;
+}
 
 std::span<const float> block(std::span<const float> logits, size_t b) {
   return logits.subspan(b * kBlock, std::min(kBlock, logits.size() - b * kBlock));
@@ -62,9 +64,11 @@ Chooser::Scan Chooser::scan(std::span<const float> logits) {
 
 // The smallest token whose logit is `value`, which the scanned row holds.
 Token Chooser::first_of(std::span<const float> logits, float value) const {
-  const size_t b = static_cast<size_t>(std::find(block_largest_.begin(), block_largest_.end(), value) - block_largest_.begin());
+  const size_t b =
+      static_cast<size_t>(std::find(block_largest_.begin(), block_largest_.end(), value) - block_largest_.begin());
   const std::span<const float> values = block(logits, b);
-  return static_cast<Token>(b * kBlock + static_cast<size_t>(std::find(values.begin(), values.end(), value) - values.begin()));
+  return static_cast<Token>(b * kBlock +
+                            static_cast<size_t>(std::find(values.begin(), values.end(), value) - values.begin()));
 }
 
 // Candidates: every token whose logit is at least `threshold` and not -infinity.
@@ -125,7 +129,8 @@ double Chooser::weight_of_candidates() const {
   return total;
 }
 
-// Keeps the smallest set of candidates, taken by ascending key (then token), whose weights reach `wanted`. Selection instead of a sort: linear in the number of candidates.
+// Keeps the smallest set of candidates, taken by ascending key (then token), whose weights reach `wanted`. Selection
+// instead of a sort: linear in the number of candidates.
 void Chooser::keep_mass(double wanted) {
   const auto before = [](const Candidate& a, const Candidate& b) {
     return a.key != b.key ? a.key < b.key : a.token < b.token;
@@ -192,7 +197,7 @@ Token Chooser::draw_candidate(double u) const {
 Token Chooser::draw(std::span<const float> logits, float largest, const Sampling& sampling) {
   const auto vocabulary = static_cast<int64_t>(logits.size());
   const bool best = sampling.top_k > 0 && sampling.top_k < vocabulary;
-  const bool typical = sampling.typical_p < 1, nucleus = sampling.top_p < 1, minimum = sampling.min_p > 0;
+  const bool typical = sampling.typical_p < 1, nucleus = sampling.top_p<1, minimum = sampling.min_p> 0;
   if (!best && !typical && !nucleus && !minimum) return draw_from_all(logits, largest, sampling);
 
   double total = 0;
@@ -256,8 +261,9 @@ void Chooser::write_top(std::span<const float> logits, double normalizer, std::s
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   });
   for (size_t i = 0; i < top.size(); ++i) {
-    top[i] = i < candidates_.size() ? TokenLogprob{candidates_[i].token, static_cast<float>(candidates_[i].logit - normalizer)}
-                                    : TokenLogprob{-1, -kInfinity};
+    top[i] = i < candidates_.size()
+                 ? TokenLogprob{candidates_[i].token, static_cast<float>(candidates_[i].logit - normalizer)}
+                 : TokenLogprob{-1, -kInfinity};
   }
 }
 

@@ -16,9 +16,9 @@ double uniform(uint64_t seed, uint64_t draw);
 // Chooses tokens; keeps the memory that this takes between calls. One for each thread.
 class Chooser {
  public:
-  // `logits`: one row, not modified. `top` holds max(choice.top, 0) entries and receives the best tokens, best first; more
-  // than the vocabulary has: the rest are {-1, -infinity}.
-  // A temperature too small to tell the largest logits apart is greedy. token is -1 when mask and adjustments leave none.
+  // `logits`: one row, not modified. `top` holds max(choice.top, 0) entries and receives the best tokens, best first;
+  // more than the vocabulary has: the rest are {-1, -infinity}. A temperature too small to tell the largest logits
+  // apart is greedy. token is -1 when mask and adjustments leave none.
   Chosen choose(std::span<const float> logits, const Choice& choice, std::span<TokenLogprob> top);
 
  private:

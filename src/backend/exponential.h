@@ -14,7 +14,9 @@ inline constexpr size_t kLanes = 4;
 using Lanes = float __attribute__((vector_size(16)));
 using LaneMask = int32_t __attribute__((vector_size(16)));
 
-inline Lanes broadcast(float value) { return Lanes{} + value; }
+inline Lanes broadcast(float value) {
+  return Lanes{} + value;
+}
 
 inline Lanes load_lanes(const float* from) {
   Lanes out;
@@ -60,8 +62,7 @@ inline Lanes exponential(Lanes x) {
 inline double sum_of_exponentials(std::span<const float> values, float largest, float factor) {
   Lanes sum = {};
   size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes)
-    sum += exponential((load_lanes(&values[i]) - largest) * factor);
+  for (; i + kLanes <= values.size(); i += kLanes) sum += exponential((load_lanes(&values[i]) - largest) * factor);
   double out = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) out += sum[lane];
   for (; i < values.size(); ++i) out += std::exp((double{values[i]} - largest) * factor);

@@ -34,7 +34,9 @@ void CpuBackend::attend_by_spans(const AttentionStep& step, std::span<const Atte
   const int64_t wave = std::clamp<int64_t>(kPartialBytes / (count * bytes), 1, spans);
   const Block sums = memory_.take(count * bytes), partials = memory_.take(count * wave * bytes);
   const auto sum_of = [&](int64_t i) { return Partial::at(sums.bytes() + i * bytes, size); };
-  const auto partial_of = [&](int64_t i, int64_t s) { return Partial::at(partials.bytes() + (i * wave + s) * bytes, size); };
+  const auto partial_of = [&](int64_t i, int64_t s) {
+    return Partial::at(partials.bytes() + (i * wave + s) * bytes, size);
+  };
   for (int32_t first = 0; first < spans; first += static_cast<int32_t>(wave)) {
     pool_.run(count * wave, [&](int worker, int64_t begin, int64_t end) {
       for (int64_t w = begin; w < end; ++w) {

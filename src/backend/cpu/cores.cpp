@@ -48,7 +48,8 @@ std::vector<int> fast_processors(const std::vector<int>& allowed, const std::str
   std::vector<int> capacities;
   for (int cpu : allowed) {
     int capacity = slow.contains(cpu) ? 0 : 1024;
-    std::istringstream(first_line(root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpu_capacity")) >> capacity;
+    std::istringstream(first_line(root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpu_capacity")) >>
+        capacity;
     capacities.push_back(capacity);
   }
   std::vector<int> out;
@@ -100,7 +101,8 @@ int cgroup_quota(const std::string& root) {
   for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/user.slice" or "0::/user.slice"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",", group = line.substr(second + 1);
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
+                      group = line.substr(second + 1);
     if (group.empty() || group[0] != '/') continue;
     const std::string base = root + "/sys/fs/cgroup";
     if (controllers == ",,") {

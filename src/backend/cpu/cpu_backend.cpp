@@ -25,8 +25,8 @@ namespace {
 // Rows whose logits are there at once.
 constexpr int64_t kLogitRows = 32;
 // Blocks that a step uses at once come to this many of the widest tensor. There are six (the residual stream twice, an
-// operator's input, its quantized form, its output, rotations), each at most half as wide as the widest: gate and up side
-// by side, which are never there as a whole.
+// operator's input, its quantized form, its output, rotations), each at most half as wide as the widest: gate and up
+// side by side, which are never there as a whole.
 constexpr int64_t kLiveTensors = 3;
 
 Error out_of_memory() {
@@ -44,12 +44,14 @@ CpuBackend::CpuBackend(const CpuOptions& options, const Level& level, int thread
       workers_(static_cast<size_t>(threads)) {}
 
 std::string CpuBackend::device() const {
-  return std::string(level_.name) + ", " + std::to_string(pool_.threads()) + (pool_.threads() == 1 ? " thread" : " threads");
+  return std::string(level_.name) + ", " + std::to_string(pool_.threads()) +
+         (pool_.threads() == 1 ? " thread" : " threads");
 }
 
 int64_t CpuBackend::workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const {
   const int64_t values = kLiveTensors * rows * widest + std::min<int64_t>(rows, kLogitRows) * vocabulary;
-  const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) + widest * static_cast<int64_t>(sizeof(float));
+  const int64_t worker =
+      gate_up_bytes() + level_.linear->scratch_bytes(widest) + widest * static_cast<int64_t>(sizeof(float));
   return values * static_cast<int64_t>(sizeof(float)) + worker * pool_.threads() + kPartialBytes;
 }
 
@@ -110,7 +112,8 @@ Ticket CpuBackend::submit(ModelId model, const Batch& batch, std::span<const Cho
     status_ = out_of_memory();
   }
   if (lost_page()) {
-    status_ = Error{ErrorKind::io, "model_file_changed", "the model file was cut short while in use; load it again", ""};
+    status_ =
+        Error{ErrorKind::io, "model_file_changed", "the model file was cut short while in use; load it again", ""};
   }
   batch_ = nullptr;
   return static_cast<Ticket>(++ticket_);
@@ -122,7 +125,8 @@ void CpuBackend::start_step(const Batch& batch) {
   for (int32_t s = 0; s < batch.sequences(); ++s) {
     const auto first = batch.starts[static_cast<size_t>(s)], end = batch.starts[static_cast<size_t>(s) + 1];
     std::fill(row_sequences_.begin() + first, row_sequences_.begin() + end, s);
-    assert(first == end || batch.positions[static_cast<size_t>(end) - 1] < batch.context_lengths[static_cast<size_t>(s)]);
+    assert(first == end ||
+           batch.positions[static_cast<size_t>(end) - 1] < batch.context_lengths[static_cast<size_t>(s)]);
   }
   tokens_.assign(batch.tokens.begin(), batch.tokens.end());
   for (Token& token : tokens_) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The backend's operators on the CPU. linear() and norm() are deferred until somebody reads their result, so that a norm
-// is quantized row by row while it is hot, gate and up meet their activation in the cache, and logits of many rows are
-// never all there at once. Bodies: linear.cpp, rows.cpp, attend.cpp; the rest in cpu_backend.cpp.
+// The backend's operators on the CPU. linear() and norm() are deferred until somebody reads their result, so that a
+// norm is quantized row by row while it is hot, gate and up meet their activation in the cache, and logits of many rows
+// are never all there at once. Bodies: linear.cpp, rows.cpp, attend.cpp; the rest in cpu_backend.cpp.
 
 #include <deque>
 #include <memory>
@@ -94,8 +94,8 @@ class CpuBackend final : public Backend {
   void norm_rows(const Deferred& operation, int64_t rows, float* out);
   Product prepare(const Deferred& operation, int64_t first_row, int64_t rows);
   void multiply(const Product& product, float* y, int64_t y_stride);
-  void columns_of(const Product& product, const Segment& segment, int64_t begin, int64_t end, float* y, int64_t y_stride,
-                  int worker);
+  void columns_of(const Product& product, const Segment& segment, int64_t begin, int64_t end, float* y,
+                  int64_t y_stride, int worker);
   void columns_exactly(const Product& product, const Segment& segment, int64_t begin, int64_t end, float* y,
                        int64_t y_stride, int worker);
   Tensor activate_gate_up(const Deferred& operation, int64_t rows);

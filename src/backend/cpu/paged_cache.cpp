@@ -16,7 +16,8 @@ Result<PagedCache> PagedCache::create(const CacheGroup& group, CacheValues store
   PagedCache cache;
   cache.group_ = group;
   cache.stored_as_ = stored_as;
-  const Checked sizes = Checked(static_cast<uint64_t>(group.key_size)) + Checked(static_cast<uint64_t>(group.value_size));
+  const Checked sizes =
+      Checked(static_cast<uint64_t>(group.key_size)) + Checked(static_cast<uint64_t>(group.value_size));
   const Checked heads = Checked(static_cast<uint64_t>(group.layers)) * Checked(static_cast<uint64_t>(group.kv_heads));
   const Checked bytes = sizes * heads * Checked(static_cast<uint64_t>(kPageTokens * bytes_of(stored_as))) *
                         Checked(static_cast<uint64_t>(group.pages));

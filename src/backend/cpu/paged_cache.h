@@ -1,7 +1,7 @@
 #pragma once
 
-// Cached keys and values of one cache group. A page holds, layer after layer and head after head, the keys of its tokens
-// [key_size][kPageTokens], transposed so that neighbouring lanes are tokens, and then their values
+// Cached keys and values of one cache group. A page holds, layer after layer and head after head, the keys of its
+// tokens [key_size][kPageTokens], transposed so that neighbouring lanes are tokens, and then their values
 // [kPageTokens][value_size].
 
 #include <cstdint>
@@ -16,7 +16,9 @@ namespace martlet::cpu {
 inline constexpr int32_t kPageTokens = 32;
 
 enum class CacheValues : uint8_t { f16, f32 };
-constexpr int64_t bytes_of(CacheValues values) { return values == CacheValues::f16 ? 2 : 4; }
+constexpr int64_t bytes_of(CacheValues values) {
+  return values == CacheValues::f16 ? 2 : 4;
+}
 
 class PagedCache {
  public:

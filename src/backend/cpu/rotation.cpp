@@ -5,8 +5,11 @@
 namespace martlet::cpu {
 
 Rotation Rotation::of(const Attention& attention, std::span<const float> frequencies) {
-  return {attention.rope_frequencies, attention.rope_magnitude, attention.rope_interleaved,
-          2 * static_cast<int64_t>(frequencies.size()), {}};
+  return {attention.rope_frequencies,
+          attention.rope_magnitude,
+          attention.rope_interleaved,
+          2 * static_cast<int64_t>(frequencies.size()),
+          {}};
 }
 
 void Rotation::fill_row(int64_t row, int32_t position, std::span<const float> frequencies) const {

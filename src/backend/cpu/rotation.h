@@ -9,8 +9,8 @@
 namespace martlet::cpu {
 
 // Sines and cosines of a step's rows (RoPE, Su et al. 2021), shared by the layers whose frequencies are the same.
-// A row holds `size` cosines and `size` sines with their signs, in the order of the values that they multiply: for pairs
-// (x, y) the turn is x cos - y sin, y cos + x sin.
+// A row holds `size` cosines and `size` sines with their signs, in the order of the values that they multiply: for
+// pairs (x, y) the turn is x cos - y sin, y cos + x sin.
 struct Rotation {
   Weight frequencies;
   float magnitude;
@@ -19,7 +19,8 @@ struct Rotation {
   Block table;
 
   bool serves(const Attention& a) const {
-    return frequencies.id == a.rope_frequencies.id && magnitude == a.rope_magnitude && interleaved == a.rope_interleaved;
+    return frequencies.id == a.rope_frequencies.id && magnitude == a.rope_magnitude &&
+           interleaved == a.rope_interleaved;
   }
   float* cosines(int64_t row) const { return table.floats() + row * 2 * size; }
   float* sines(int64_t row) const { return cosines(row) + size; }

@@ -8,7 +8,9 @@ namespace {
 // Up to so many queries, halves are quicker widened on the way into the registers than once for all.
 constexpr int64_t kFewQueries = 6;
 
-int64_t padded(int64_t size) { return (size + 15) / 16 * 16; }
+int64_t padded(int64_t size) {
+  return (size + 15) / 16 * 16;
+}
 
 // How a thread's scratch is cut.
 struct Scratch {
@@ -41,13 +43,24 @@ const float* item_queries(const AttentionStep& step, const AttentionItem& item) 
   return step.queries + (row * step.group() + item.first_query_head) * step.attention.key_size;
 }
 
+const std::byte* keys_at(const AttentionStep& step, const AttentionItem& item, int32_t position) {
+  return step.cache.keys(step.page(item.tile.sequence, position), step.attention.layer,
+                         static_cast<int32_t>(item.key_head));
+}
+const std::byte* values_at(const AttentionStep& step, const AttentionItem& item, int32_t position) {
+  return step.cache.values(step.page(item.tile.sequence, position), step.attention.layer,
+                           static_cast<int32_t>(item.key_head));
+}
+
 // Keys or values of one page: as cached, and as floats where they are halves that many queries share.
 struct PageMatrix {
   const std::byte* cached;
-  const float* floats;  // null: not widened
+  const std::byte* next;  // matrix that comes after this one
+  const float* floats;    // null: not widened
 
-  PageMatrix(const AttentionStep& step, const std::byte* cached, int64_t size, int64_t queries, float* room)
-      : cached(cached), floats(nullptr) {
+  PageMatrix(const AttentionStep& step, const std::byte* cached, const std::byte* next, int64_t size, int64_t queries,
+             float* room)
+      : cached(cached), next(next), floats(nullptr) {
     if (step.cache.stored_as() == CacheValues::f32) {
       floats = reinterpret_cast<const float*>(cached);
     } else if (queries > kFewQueries) {
@@ -65,30 +78,29 @@ void multiply_page(const AttentionStep& step, const float* a, int64_t a_stride, 
     kernels.multiply(a, a_stride, rows, depth, b.floats, columns, columns, c, c_stride, add);
   } else {
     const auto* halves = reinterpret_cast<const uint16_t*>(b.cached);
-    kernels.multiply_halves(a, a_stride, rows, depth, halves, columns, columns, c, c_stride, add);
+    kernels.multiply_halves(a, a_stride, rows, depth, halves, columns, columns, c, c_stride, add, b.next);
   }
 }
 
-void score_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token, Scratch& scratch) {
+void score_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token,
+                const std::byte* next, Scratch& scratch) {
   const int64_t key_size = step.attention.key_size;
   const int64_t first = first_seeing(step, item.tile, span, first_token + 1) * item.query_heads;
-  const Page page = step.page(item.tile.sequence, span * kSpanTokens + first_token);
-  const PageMatrix keys(step, step.cache.keys(page, step.attention.layer, static_cast<int32_t>(item.key_head)), key_size,
+  const PageMatrix keys(step, keys_at(step, item, span * kSpanTokens + first_token), next, key_size,
                         item.queries() - first, scratch.page);
   multiply_page(step, item_queries(step, item) + first * key_size, key_size, item.queries() - first, key_size, keys,
                 kPageTokens, scratch.scores + first * kSpanTokens + first_token, kSpanTokens, false);
 }
 
 // Rows that see the whole page together, the others row by row: slots beyond what a row sees hold anything, even NaN.
-void sum_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token, Scratch& scratch,
-              float* out) {
+void sum_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token,
+              const std::byte* next, Scratch& scratch, float* out) {
   const int64_t value_size = step.attention.value_size, heads = item.query_heads;
   const int64_t some = first_seeing(step, item.tile, span, first_token + 1);
   const int64_t all = first_seeing(step, item.tile, span, first_token + kPageTokens);
-  const Page page = step.page(item.tile.sequence, span * kSpanTokens + first_token);
   const int64_t together = (item.tile.rows - all) * heads;
-  const PageMatrix values(step, step.cache.values(page, step.attention.layer, static_cast<int32_t>(item.key_head)),
-                          value_size, std::max(together, heads), scratch.page);
+  const PageMatrix values(step, values_at(step, item, span * kSpanTokens + first_token), next, value_size,
+                          std::max(together, heads), scratch.page);
   const auto sum = [&](int64_t row, int64_t queries, int64_t tokens) {
     multiply_page(step, scratch.scores + row * heads * kSpanTokens + first_token, kSpanTokens, queries, tokens, values,
                   value_size, out + row * heads * value_size, value_size, first_token > 0);
@@ -179,7 +191,8 @@ void write_row(const AttentionStep& step, int64_t row, std::byte* scratch) {
     }
     if (const Rotation* r = step.rotation) vectors.rotate(to, r->cosines(row), r->sines(row), r->size, !r->interleaved);
   };
-  const float* from = step.qkv + row * (int64_t{a.heads} * a.key_size + int64_t{a.kv_heads} * (a.key_size + a.value_size));
+  const float* from =
+      step.qkv + row * (int64_t{a.heads} * a.key_size + int64_t{a.kv_heads} * (a.key_size + a.value_size));
   const int64_t group = step.group();
   for (int64_t h = 0; h < a.heads; ++h, from += a.key_size) {
     float* query = step.queries + ((h / group * step.rows() + row) * group + h % group) * a.key_size;
@@ -199,15 +212,25 @@ void write_row(const AttentionStep& step, int64_t row, std::byte* scratch) {
 int64_t attend_span(const AttentionStep& step, const AttentionItem& item, int32_t span, const Partial& result,
                     std::byte* scratch) {
   Scratch room(scratch, step.attention.key_size, step.attention.value_size);
+  const int32_t begin = span * kSpanTokens;
   const int32_t most = visible(step, item.tile.first_row + item.tile.rows - 1, span);
-  for (int32_t token = 0; token < most; token += kPageTokens) score_page(step, item, span, token, room);
+  for (int32_t token = 0; token < most; token += kPageTokens) {
+    const int32_t next = token + kPageTokens;
+    score_page(step, item, span, token, next < most ? keys_at(step, item, begin + next) : values_at(step, item, begin),
+               room);
+  }
   const int64_t first = first_seeing(step, item.tile, span, 1);
   for (int64_t i = first; i < item.tile.rows; ++i) {
     const int32_t count = visible(step, item.tile.first_row + i, span);
     for (int64_t q = i * item.query_heads; q < (i + 1) * item.query_heads; ++q)
       result.states[q] = step.level.attention->soften(room.scores + q * kSpanTokens, count);
   }
-  for (int32_t token = 0; token < most; token += kPageTokens) sum_page(step, item, span, token, room, result.out);
+  // The thread most likely goes on with the next span of the same keys; after the last there is nothing to fetch.
+  const std::byte* after = keys_at(step, item, span + 1 < item.tile.spans ? begin + kSpanTokens : begin);
+  for (int32_t token = 0; token < most; token += kPageTokens) {
+    const int32_t next = token + kPageTokens;
+    sum_page(step, item, span, token, next < most ? values_at(step, item, begin + next) : after, room, result.out);
+  }
   return first;
 }
 

@@ -71,8 +71,8 @@ int64_t attention_scratch_bytes(int64_t key_size, int64_t value_size);
 
 // Queries of `row` into step.queries, its key and value into the cache.
 void write_row(const AttentionStep& step, int64_t row, std::byte* scratch);
-// Fills `result` for the rows of the item that see any of the span; returns the first such row of the tile. Those before
-// it are left alone.
+// Fills `result` for the rows of the item that see any of the span; returns the first such row of the tile. Those
+// before it are left alone.
 int64_t attend_span(const AttentionStep& step, const AttentionItem& item, int32_t span, const Partial& result,
                     std::byte* scratch);
 // Takes `next`, valid from `first_row` of the tile, into `sum`, which covers all spans before it.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Storage of the intermediates of a step. Blocks return to a pool when their tensors go, and are reused by the next: after
-// the first steps of a size nothing is allocated any more.
+// Storage of the intermediates of a step. Blocks return to a pool when their tensors go, and are reused by the next:
+// after the first steps of a size nothing is allocated any more.
 
 #include <array>
 #include <deque>
@@ -49,8 +49,8 @@ struct Deferred {
   Weight weight;
 };
 
-// What the CPU backend keeps for a tensor: values unless the operator is deferred, and the forms that kernels of linear()
-// want them in, once something asked for those.
+// What the CPU backend keeps for a tensor: values unless the operator is deferred, and the forms that kernels of
+// linear() want them in, once something asked for those.
 struct Buffer final : Tensor::Storage {
   explicit Buffer(StepMemory* memory) : memory(memory) {}
   void recycle() override;
@@ -85,6 +85,8 @@ class StepMemory {
   int64_t allocated_ = 0;
 };
 
-inline Buffer& buffer_of(const Tensor& tensor) { return *static_cast<Buffer*>(tensor.storage()); }
+inline Buffer& buffer_of(const Tensor& tensor) {
+  return *static_cast<Buffer*>(tensor.storage());
+}
 
 }  // namespace martlet::cpu

@@ -31,9 +31,15 @@ bool spin(Condition done) {
   return false;
 }
 
-uint64_t pack(int64_t begin, int64_t end) { return static_cast<uint64_t>(begin) | static_cast<uint64_t>(end) << 32; }
-int64_t begin_of(uint64_t bounds) { return static_cast<int64_t>(bounds & 0xffffffff); }
-int64_t end_of(uint64_t bounds) { return static_cast<int64_t>(bounds >> 32); }
+uint64_t pack(int64_t begin, int64_t end) {
+  return static_cast<uint64_t>(begin) | static_cast<uint64_t>(end) << 32;
+}
+int64_t begin_of(uint64_t bounds) {
+  return static_cast<int64_t>(bounds & 0xffffffff);
+}
+int64_t end_of(uint64_t bounds) {
+  return static_cast<int64_t>(bounds >> 32);
+}
 
 }  // namespace
 

@@ -10,12 +10,12 @@
 
 namespace martlet::cpu {
 
-// One team of threads for all operators. The thread that calls run() is worker 0; the others wait for it, spinning for a
-// short while (waking a sleeper costs 30 to 70 us) and then asleep.
+// One team of threads for all operators. The thread that calls run() is worker 0; the others wait for it, spinning for
+// a short while (waking a sleeper costs 30 to 70 us) and then asleep.
 //
-// run() cuts its chunks into one contiguous range a worker. A worker takes from the front of its own range, an eighth of
-// what is left at a time, and when it is empty steals the back half of another's. run() returns when every chunk is done,
-// and waits for no worker that has not come: one that the system keeps off its core costs nothing but its help.
+// run() cuts its chunks into one contiguous range a worker. A worker takes from the front of its own range, an eighth
+// of what is left at a time, and when it is empty steals the back half of another's. run() returns when every chunk is
+// done, and waits for no worker that has not come: one that the system keeps off its core costs nothing but its help.
 class ThreadPool {
  public:
   using Work = FunctionRef<void(int worker, int64_t begin, int64_t end)>;

@@ -135,7 +135,8 @@ TEST(Choose, DrawsFollowTheDistribution) {
   expect_distribution(logits, {.temperature = 1, .min_p = 0.1f, .seed = 5});
   expect_distribution(logits, {.temperature = 1, .top_p = 0.9f, .min_p = 0.05f, .seed = 6});
   expect_distribution(logits, {.temperature = 1, .typical_p = 0.5f, .seed = 7});
-  expect_distribution(logits, {.temperature = 2, .top_k = 100, .top_p = 0.8f, .min_p = 0.02f, .typical_p = 0.9f, .seed = 8});
+  expect_distribution(logits,
+                      {.temperature = 2, .top_k = 100, .top_p = 0.8f, .min_p = 0.02f, .typical_p = 0.9f, .seed = 8});
   expect_distribution(random_logits(5000, 3, 0.1f), {.temperature = 1, .top_p = 0.05f, .seed = 9});
 }
 
@@ -200,9 +201,9 @@ TEST(Choose, PenaltiesAndMask) {
   const auto greedy = [&](std::vector<Adjust> adjust, const uint32_t* allowed) {
     return chooser.choose(logits, {.sampling = {.temperature = 0}, .allowed = allowed, .adjust = adjust}, {}).token;
   };
-  EXPECT_EQ(greedy({{.token = 0, .divide = 2}}, nullptr), 1);                               // 4 / 2
+  EXPECT_EQ(greedy({{.token = 0, .divide = 2}}, nullptr), 1);  // 4 / 2
   EXPECT_EQ(greedy({{.token = 0, .subtract = 2}}, nullptr), 1);
-  EXPECT_EQ(greedy({{.token = 2, .divide = 10, .subtract = -20}}, nullptr), 2);             // -1 * 10 + 20
+  EXPECT_EQ(greedy({{.token = 2, .divide = 10, .subtract = -20}}, nullptr), 2);  // -1 * 10 + 20
   const uint32_t allowed = 0b1100, none = 0;
   EXPECT_EQ(greedy({}, &allowed), 3);
   EXPECT_EQ(greedy({}, &none), -1);

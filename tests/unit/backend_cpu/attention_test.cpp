@@ -38,7 +38,12 @@ class AttentionModel {
     q_norm_values_ = random_values(static_cast<size_t>(shape.key_size), 2);
     k_norm_values_ = random_values(static_cast<size_t>(shape.key_size), 3);
     table_ = upload(table_values_, columns_);
-    attention_ = {0, 0, shape.heads, shape.kv_heads, shape.key_size, shape.value_size,
+    attention_ = {0,
+                  0,
+                  shape.heads,
+                  shape.kv_heads,
+                  shape.key_size,
+                  shape.value_size,
                   1 / std::sqrt(static_cast<float>(shape.key_size))};
     if (rotated() > 0) attention_.rope_frequencies = upload(frequency_values_, rotated() / 2);
     attention_.rope_magnitude = kMagnitude;
@@ -68,7 +73,8 @@ class AttentionModel {
       std::vector<double> scores, sums(static_cast<size_t>(shape_.value_size));
       double total = 0, largest = -1e300;
       for (int32_t p = 0; p <= position; ++p) {
-        const auto k = head(tokens[static_cast<size_t>(p)], (shape_.heads + kv) * shape_.key_size, p, k_norm_values_, 1e-6);
+        const auto k =
+            head(tokens[static_cast<size_t>(p)], (shape_.heads + kv) * shape_.key_size, p, k_norm_values_, 1e-6);
         double score = 0;
         for (size_t i = 0; i < q.size(); ++i) score += q[i] * cached(k[i]);
         scores.push_back(score / std::sqrt(shape_.key_size));
@@ -76,7 +82,8 @@ class AttentionModel {
       }
       for (int32_t p = 0; p <= position; ++p) {
         const double weight = std::exp(scores[static_cast<size_t>(p)] - largest);
-        const float* v = &table_values_[static_cast<size_t>(tokens[static_cast<size_t>(p)] * columns_ + value_offset(kv))];
+        const float* v =
+            &table_values_[static_cast<size_t>(tokens[static_cast<size_t>(p)] * columns_ + value_offset(kv))];
         for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * cached(v[i]);
         total += weight;
       }
@@ -106,7 +113,8 @@ class AttentionModel {
     if (shape_.normed) {
       double squares = 0;
       for (double v : x) squares += v * v;
-      for (size_t i = 0; i < x.size(); ++i) x[i] *= norm[i] / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] *= norm[i] / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
     }
     for (int32_t p = 0; p < rotated() / 2; ++p) {
       const auto a = static_cast<size_t>(shape_.interleaved ? 2 * p : p);
@@ -119,9 +127,7 @@ class AttentionModel {
     return x;
   }
 
-  double cached(double x) const {
-    return f32_ ? x : half_to_float(float_to_half(static_cast<float>(x)));
-  }
+  double cached(double x) const { return f32_ ? x : half_to_float(float_to_half(static_cast<float>(x))); }
 
   Shape shape_;
   bool f32_;
@@ -237,8 +243,8 @@ TEST(Attention, SameBitsHoweverTheWorkIsCut) {
           size_t row = 0;
           const auto compare = [&](const std::vector<float>& expected, int32_t from, int32_t to) {
             for (int32_t p = from; p < to; ++p, ++row) {
-              ASSERT_TRUE(std::equal(&out[row * width], &out[row * width] + width,
-                                     &expected[static_cast<size_t>(p) * width]))
+              ASSERT_TRUE(
+                  std::equal(&out[row * width], &out[row * width] + width, &expected[static_cast<size_t>(p) * width]))
                   << "position " << p;
             }
           };

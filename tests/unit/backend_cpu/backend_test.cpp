@@ -52,9 +52,11 @@ class TinyModel {
     model_ = *backend_->open({&group, 1});
     embedding_ = upload({view(table_, Format::F32, kWidth, kVocabulary)});
     norm_ = {Norm::Kind::rms, upload({view(norm_values_, Format::F32, kWidth, 1)}), 1e-5f};
-    const TensorView bias[] = {view(bias_, Format::F32, 64, 1), view(bias_, Format::F32, 32, 1), view(bias_, Format::F32, 32, 1)};
-    qkv_ = upload({view(q_, Format::Q8_0, kWidth, 64), view(k_, Format::Q4_1, kWidth, 32), view(v_, Format::F16, kWidth, 32)},
-                  {bias});
+    const TensorView bias[] = {view(bias_, Format::F32, 64, 1), view(bias_, Format::F32, 32, 1),
+                               view(bias_, Format::F32, 32, 1)};
+    qkv_ = upload(
+        {view(q_, Format::Q8_0, kWidth, 64), view(k_, Format::Q4_1, kWidth, 32), view(v_, Format::F16, kWidth, 32)},
+        {bias});
     output_ = upload({view(o_, Format::Q4_1, 64, kWidth)});
     gate_up_ = upload({view(gate_, Format::Q4_1, kWidth, kFfn), view(up_, Format::Q8_0, kWidth, kFfn)});
     down_ = upload({view(down_values_, Format::Q8_0, kFfn, kWidth)});
@@ -96,7 +98,8 @@ class TinyModel {
 
   const std::vector<float> table_ = random_values(kWidth * kVocabulary, 1);
   const std::vector<float> norm_values_ = random_values(kWidth, 2);
-  const std::vector<float> bias_ = random_values(64, 3), frequencies_ = {1, 0.5f, 0.2f, 0.1f, 0.05f, 0.02f, 0.01f, 0.001f};
+  const std::vector<float> bias_ = random_values(64, 3),
+                           frequencies_ = {1, 0.5f, 0.2f, 0.1f, 0.05f, 0.02f, 0.01f, 0.001f};
   const std::vector<std::byte> q_ = random_blocks(Format::Q8_0, kWidth, 64, 1, 4);
   const std::vector<std::byte> k_ = random_blocks(Format::Q4_1, kWidth, 32, 2, 5);
   const std::vector<uint16_t> v_ = halves(random_values(kWidth * 32, 6));
@@ -117,7 +120,9 @@ std::vector<Token> tokens_of(int s, int32_t first, int32_t count) {
   for (int32_t i = first; i < first + count; ++i) out.push_back((s * 37 + i * 11 + i * i) % kVocabulary);
   return out;
 }
-std::vector<Page> pages_of(int s) { return {s * 4 + 2, s * 4, s * 4 + 3, s * 4 + 1}; }
+std::vector<Page> pages_of(int s) {
+  return {s * 4 + 2, s * 4, s * 4 + 3, s * 4 + 1};
+}
 
 Rows rows_of(int s, int32_t first, int32_t count) {
   Rows rows;
@@ -146,7 +151,8 @@ TEST(CpuBackend, SameBitsOnAnyLevelInAnyBatch) {
         }
         const std::vector<float> logits = model.run(rows);
         for (size_t r = 0; r < at.size(); ++r) {
-          const float* row = &expected[static_cast<size_t>(at[r].first)][static_cast<size_t>(at[r].second) * kVocabulary];
+          const float* row =
+              &expected[static_cast<size_t>(at[r].first)][static_cast<size_t>(at[r].second) * kVocabulary];
           ASSERT_EQ(std::memcmp(row, &logits[r * kVocabulary], kVocabulary * sizeof(float)), 0)
               << "sequence " << at[r].first << " position " << at[r].second;
         }
@@ -218,7 +224,8 @@ TEST(CpuBackend, ChoosesWhereTheLogitsAre) {
   const std::vector<float> logits = model.run(rows);
   std::vector<Choice> choices(70, {.sampling = {.temperature = 0}, .top = 2});
   choices[3] = {.score = 17, .top = 0};
-  const auto chosen = run_step(model.backend(), model.model(), rows, [&] { return model.forward(); }, choices);
+  const auto chosen = run_step(
+      model.backend(), model.model(), rows, [&] { return model.forward(); }, choices);
   for (size_t r = 0; r < 70; ++r) {
     const float* row = &logits[r * kVocabulary];
     EXPECT_EQ(chosen[r].token, r == 3 ? 17 : std::max_element(row, row + kVocabulary) - row);
@@ -301,7 +308,8 @@ int exit_code_of_step_on_lost_file(const std::string& path) {
   const Weight embedding = *backend->upload(model, {&table, 1});
   const Token token = 500;
   const int32_t position = 0, starts[] = {0, 1}, length = 1;
-  const Batch batch = {.tokens = {&token, 1}, .positions = {&position, 1}, .starts = starts, .context_lengths = {&length, 1}};
+  const Batch batch = {
+      .tokens = {&token, 1}, .positions = {&position, 1}, .starts = starts, .context_lengths = {&length, 1}};
   const Ticket ticket = backend->submit(model, batch, {}, [&] {
     const Tensor x = backend->embed(embedding);
     return Outputs{x, x};

@@ -22,8 +22,8 @@ class CoresTest : public testing::Test {
     write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", siblings);
   }
 
-  const std::string root_ = testing::TempDir() + "martlet_cores_" +
-                            testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string root_ =
+      testing::TempDir() + "martlet_cores_" + testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 TEST_F(CoresTest, HyperThreadsCountOnce) {
@@ -70,7 +70,9 @@ TEST_F(CoresTest, QuotaOfVersion1) {
   EXPECT_EQ(usable_cores({0, 1, 2, 3, 4, 5, 6, 7}, root_), 8);
 }
 
-TEST_F(CoresTest, ThisMachineHasAtLeastOne) { EXPECT_GE(usable_cores(), 1); }
+TEST_F(CoresTest, ThisMachineHasAtLeastOne) {
+  EXPECT_GE(usable_cores(), 1);
+}
 
 }  // namespace
 }  // namespace martlet::cpu

@@ -37,7 +37,8 @@ inline std::vector<float> random_values(size_t count, uint32_t seed, float sprea
 }
 
 inline TensorView view_of(const std::vector<float>& values, int64_t columns) {
-  return {reinterpret_cast<const std::byte*>(values.data()), Format::F32,
+  return {reinterpret_cast<const std::byte*>(values.data()),
+          Format::F32,
           {columns, static_cast<int64_t>(values.size()) / columns, 1, 1}};
 }
 
@@ -67,8 +68,7 @@ inline std::vector<Chosen> run_step(Backend& backend, ModelId model, const Rows&
                                     std::vector<Choice> choices = {}) {
   if (choices.empty()) choices.assign(rows.outputs.size(), {.sampling = {.temperature = 0}});
   const PageTable table = {rows.page_starts, rows.pages};
-  const Batch batch = {rows.tokens,  rows.positions, rows.starts, rows.lengths,
-                       {&table, 1}, rows.copies,    rows.outputs};
+  const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, rows.copies, rows.outputs};
   std::vector<Chosen> chosen(rows.outputs.size());
   std::vector<TokenLogprob> top;
   size_t tops = 0;

@@ -17,13 +17,17 @@ struct AttentionBody {
 
   // One register tile: Rows rows times Width wides of columns.
   template <int Rows, int Width, class B>
-  MARTLET_INLINE static void tile(const float* a, int64_t a_stride, int64_t depth, const B* b, int64_t b_stride, float* c,
-                                  int64_t c_stride, bool add) {
+  MARTLET_INLINE static void tile(const float* a, int64_t a_stride, int64_t depth, const B* b, int64_t b_stride,
+                                  float* c, int64_t c_stride, bool add, const std::byte* next) {
     W sums[Rows][Width];
     unroll<Rows>([&](auto i) {
       unroll<Width>([&](auto j) { sums[i][j] = add ? W::load(c + i * c_stride + j * W::size) : W::zero(); });
     });
     for (int64_t k = 0; k < depth; ++k) {
+      if constexpr (sizeof(B) == 2) {
+        for (int line = 0; line < Width; line += 2)  // a line holds two wides of halves
+          __builtin_prefetch(next + (k * b_stride + line * W::size) * static_cast<int64_t>(sizeof(B)));
+      }
       W column[Width];
       unroll<Width>([&](auto j) { column[j] = load(b + k * b_stride + j * W::size); });
       unroll<Rows>([&](auto i) {
@@ -37,20 +41,25 @@ struct AttentionBody {
   // `Rows` rows from column j on, in tiles that are as wide as fits.
   template <int Rows, int Width, class B>
   MARTLET_INLINE static void row_group(const float* a, int64_t a_stride, int64_t depth, const B* b, int64_t b_stride,
-                                       int64_t columns, float* c, int64_t c_stride, bool add, int64_t j = 0) {
-    for (; j + Width * W::size <= columns; j += Width * W::size)
-      tile<Rows, Width>(a, a_stride, depth, b + j, b_stride, c + j, c_stride, add);
-    if constexpr (Width > 1) row_group<Rows, Width / 2>(a, a_stride, depth, b, b_stride, columns, c, c_stride, add, j);
+                                       int64_t columns, float* c, int64_t c_stride, bool add, const std::byte* next,
+                                       int64_t j = 0) {
+    for (; j + Width * W::size <= columns; j += Width * W::size) {
+      tile<Rows, Width>(a, a_stride, depth, b + j, b_stride, c + j, c_stride, add,
+                        next + j * static_cast<int64_t>(sizeof(B)));
+    }
+    if constexpr (Width > 1)
+      row_group<Rows, Width / 2>(a, a_stride, depth, b, b_stride, columns, c, c_stride, add, next, j);
   }
 
-  // Few rows take wider tiles, so that there are enough independent chains to hide a multiply-add's latency. Six rows and
-  // one wide fill the sixteen registers of AVX2; longer vectors have room for two wides.
+  // Few rows take wider tiles, so that there are enough independent chains to hide a multiply-add's latency. Six rows
+  // and one wide fill the sixteen registers of AVX2; longer vectors have room for two wides.
   template <class B>
-  static void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const B* b, int64_t b_stride,
-                       int64_t columns, float* c, int64_t c_stride, bool add) {
+  MARTLET_INLINE static void multiply_any(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const B* b,
+                                          int64_t b_stride, int64_t columns, float* c, int64_t c_stride, bool add,
+                                          const std::byte* next) {
     constexpr int kWidth = V::lanes == 16 ? 2 : 1;
-    const auto group = [&](auto count, auto width) {
-      row_group<count, width>(a, a_stride, depth, b, b_stride, columns, c, c_stride, add);
+    const auto group = [&](auto count, auto width) MARTLET_INLINED {
+      row_group<count, width>(a, a_stride, depth, b, b_stride, columns, c, c_stride, add, next);
       a += count * a_stride, c += count * c_stride, rows -= count;
     };
     while (rows >= 6) group(std::integral_constant<int, 6>{}, std::integral_constant<int, kWidth>{});
@@ -58,6 +67,18 @@ struct AttentionBody {
     if (rows == 3) group(std::integral_constant<int, 3>{}, std::integral_constant<int, kWidth>{});
     if (rows == 2) group(std::integral_constant<int, 2>{}, std::integral_constant<int, 2>{});
     if (rows == 1) group(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{});
+  }
+
+  static void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const float* b, int64_t b_stride,
+                       int64_t columns, float* c, int64_t c_stride, bool add) {
+    multiply_any(a, a_stride, rows, depth, b, b_stride, columns, c, c_stride, add,
+                 reinterpret_cast<const std::byte*>(b));
+  }
+
+  static void multiply_halves(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const uint16_t* b,
+                              int64_t b_stride, int64_t columns, float* c, int64_t c_stride, bool add,
+                              const std::byte* next) {
+    multiply_any(a, a_stride, rows, depth, b, b_stride, columns, c, c_stride, add, next);
   }
 
   static void widen(const uint16_t* from, int64_t count, float* to) {
@@ -111,9 +132,8 @@ struct AttentionBody {
 
 template <class V>
 inline constexpr AttentionKernels attention_kernels = {
-    AttentionBody<V>::template multiply<float>, AttentionBody<V>::template multiply<uint16_t>, AttentionBody<V>::widen,
-    AttentionBody<V>::narrow,                   AttentionBody<V>::soften,                      AttentionBody<V>::merge,
-    AttentionBody<V>::divide};
+    AttentionBody<V>::multiply, AttentionBody<V>::multiply_halves, AttentionBody<V>::widen, AttentionBody<V>::narrow,
+    AttentionBody<V>::soften,   AttentionBody<V>::merge,           AttentionBody<V>::divide};
 
 }  // namespace
 }  // namespace martlet::cpu

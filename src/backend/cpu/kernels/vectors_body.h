@@ -34,36 +34,40 @@ struct VectorBody {
 
   static void rms_norm(const float* x, const float* weight, float epsilon, int64_t size, float* out) {
     W squares = W::zero();
-    each_wide(size, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
-      const W v = load(x + i, count);
-      squares.fma(v, v);
-    });
+    each_wide(
+        size, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+          const W v = load(x + i, count);
+          squares.fma(v, v);
+        });
     const auto factor = V::broadcast(1.0f / __builtin_sqrtf(squares.sum() / static_cast<float>(size) + epsilon));
-    each_wide(size, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
-      W v = load(x + i, count);
-      const W w = load(weight + i, count);
-      unroll<W::parts>([&](auto p) { v.part[p] = V::mul(V::mul(v.part[p], factor), w.part[p]); });
-      store(v, out + i, count);
-    });
+    each_wide(
+        size, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+          W v = load(x + i, count);
+          const W w = load(weight + i, count);
+          unroll<W::parts>([&](auto p) { v.part[p] = V::mul(V::mul(v.part[p], factor), w.part[p]); });
+          store(v, out + i, count);
+        });
   }
 
   static void silu_gated(const float* gate, const float* up, int64_t size, float* out) {
     const auto one = V::broadcast(1.0f);
-    each_wide(size, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
-      W g = load(gate + i, count);
-      const W u = load(up + i, count);
-      unroll<W::parts>([&](auto p) {
-        const auto e = exp<V>(V::sub(V::zero(), g.part[p]));
-        g.part[p] = V::mul(V::div(g.part[p], V::add(one, e)), u.part[p]);
-      });
-      store(g, out + i, count);
-    });
+    each_wide(
+        size, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+          W g = load(gate + i, count);
+          const W u = load(up + i, count);
+          unroll<W::parts>([&](auto p) {
+            const auto e = exp<V>(V::sub(V::zero(), g.part[p]));
+            g.part[p] = V::mul(V::div(g.part[p], V::add(one, e)), u.part[p]);
+          });
+          store(g, out + i, count);
+        });
   }
 
   MARTLET_INLINE static float rotated(float x, float partner, float cosine, float sine) {
     return __builtin_fmaf(partner, sine, x * cosine);
   }
-  MARTLET_INLINE static auto rotated(const float* x, typename V::Float partner, const float* cosine, const float* sine) {
+  MARTLET_INLINE static auto rotated(const float* x, typename V::Float partner, const float* cosine,
+                                     const float* sine) {
     return V::fma(partner, V::load(sine), V::mul(V::load(x), V::load(cosine)));
   }
 
