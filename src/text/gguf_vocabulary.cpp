@@ -114,8 +114,7 @@ Status read_end_tokens(const ModelFile& file, VocabularySource& out) {
   }
   std::erase(out.stops, -1);
   std::ranges::sort(out.stops);
-  const auto repeated = std::ranges::unique(out.stops);
-  out.stops.erase(repeated.begin(), repeated.end());
+  out.stops.erase(std::unique(out.stops.begin(), out.stops.end()), out.stops.end());
   // Some converters leave the kind of these at "normal" or "user defined"; text from users must not become one of them.
   for (const Token token : out.stops) out.kinds[token] = TokenKind::control;
   if (out.bos >= 0) out.kinds[out.bos] = TokenKind::control;

@@ -50,7 +50,8 @@ void Merges::apply(std::vector<Token>& symbols, Scratch& scratch) const {
   // checked against the merge that the rank names when they come up.
   const auto count = static_cast<uint32_t>(symbols.size());
   constexpr uint32_t kEnd = ~uint32_t{0};
-  auto& [next, previous, queue] = scratch;
+  std::vector<uint32_t>&next = scratch.next, &previous = scratch.previous;
+  std::vector<uint64_t>& queue = scratch.queue;
   queue.clear();
   for (uint32_t i = 0; i + 1 < count; ++i) {
     if (const uint32_t r = rank(symbols[i], symbols[i + 1]); r != FlatMap::kNone) push_min(queue, uint64_t{r} << 32 | i);

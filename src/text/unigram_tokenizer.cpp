@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 
 #include "base/utf8.h"
 #include "text/byte_trie.h"
@@ -50,7 +49,8 @@ class BestPath {
     path.clear();
     for (auto end = static_cast<uint32_t>(word.size()); end > 0; end = steps[end].begin) path.push_back(end);
     bool unknown = false;
-    for (const uint32_t end : path | std::views::reverse) {
+    for (auto at = path.rbegin(); at != path.rend(); ++at) {
+      const uint32_t end = *at;
       const Step& step = steps[end];
       // A run of unknown characters is one unknown token, but every one of them is spelled in bytes.
       if (step.token >= 0) out.push_back(step.token);
