@@ -50,8 +50,9 @@ std::string CpuBackend::device() const {
 
 int64_t CpuBackend::workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const {
   const int64_t values = kLiveTensors * rows * widest + std::min<int64_t>(rows, kLogitRows) * vocabulary;
-  const int64_t worker =
-      gate_up_bytes() + level_.linear->scratch_bytes(widest) + widest * static_cast<int64_t>(sizeof(float));
+  constexpr int64_t kLargeHead = 256;  // heads are not known here
+  const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) +
+                         widest * static_cast<int64_t>(sizeof(float)) + attention_scratch_bytes(kLargeHead, kLargeHead);
   return values * static_cast<int64_t>(sizeof(float)) + worker * pool_.threads() + kPartialBytes;
 }
 

@@ -7,6 +7,12 @@
 namespace martlet::cpu {
 namespace {
 
+// 2^e for -126 <= e <= 127
+template <class V>
+MARTLET_INLINE typename V::Float power_of_two(typename V::Int e) {
+  return V::as_float(V::left(V::add(e, V::broadcast(127)), 23));
+}
+
 // x = n ln 2 + r; exp(r) by its Taylor polynomial on |r| <= ln(2) / 2; 2^n by the exponent field, in two steps so that
 // results near the smallest and largest floats come out. Below -104 the result is 0, above 89 infinity; NaN stays NaN.
 template <class V>
@@ -25,8 +31,7 @@ MARTLET_INLINE typename V::Float exp(typename V::Float x) {
   });
   Int whole = V::to_int(n);
   Int half = V::to_int(V::mul(n, V::broadcast(0.5f)));
-  auto power = [](Int e) MARTLET_INLINED { return V::as_float(V::left(V::add(e, V::broadcast(127)), 23)); };
-  return V::mul(V::mul(p, power(half)), power(V::sub(whole, half)));
+  return V::mul(V::mul(p, power_of_two<V>(half)), power_of_two<V>(V::sub(whole, half)));
 }
 
 }  // namespace
