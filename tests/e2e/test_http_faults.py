@@ -319,6 +319,22 @@ def test_D11_reset(api, when):
     assert eventually(lambda: api.metric("martlet_requests_running") == 0, 1)
 
 
+def test_D11_dead_in_the_queue_never_runs(program, nano):
+    with Server(program, nano, "--context", "2048", "--max-sequences", "1") as api:
+        running, queued = api.connect(), api.connect()
+        running.sendall(api.post_bytes("/v1/completions", complete(max_tokens=2000, stream=True, ignore_eos=True)))
+        running.recv(16)
+        assert eventually(lambda: api.metric("martlet_requests_running") == 1)
+        taken_in = api.metric("martlet_prompt_tokens_total")
+        queued.sendall(api.post_bytes("/v1/completions", complete([72] * 1000, max_tokens=10)))
+        assert eventually(lambda: api.metric("martlet_requests_queued") == 1, 2)
+        queued.close()
+        assert eventually(lambda: api.metric("martlet_requests_queued") == 0, 2)
+        running.close()
+        assert api.idle()
+        assert api.metric("martlet_prompt_tokens_total") == taken_in
+
+
 def test_D15_drain(program, nano):
     with Server(program, nano, "--context", "16384") as api:
         body = lambda n: api.post_bytes("/v1/completions", complete(max_tokens=n, stream=True, ignore_eos=True),

@@ -1,5 +1,3 @@
-#include <regex>
-
 #include "server/fixture.h"
 
 namespace martlet::server {
@@ -163,6 +161,15 @@ TEST(Completions, ModelsAndMetrics) {
         "martlet_tpot_seconds_count 1", "martlet_shape_compilations_total 0", "martlet_requests_running 0"}) {
     EXPECT_NE(text.find(line), text.npos) << line << "\n" << text;
   }
+}
+
+TEST(Completions, SilenceIsFilledWithComments) {
+  ServerOptions options;
+  options.http.filler_interval = std::chrono::milliseconds(20);
+  Fixture f(options, std::chrono::milliseconds(150));
+  const Answer a = f.post("/v1/completions", R"({"prompt":"ab","stream":true})");
+  EXPECT_NE(a.body.find(": waiting\n\n"), a.body.npos);
+  EXPECT_EQ(events(a.body).back(), "[DONE]");
 }
 
 TEST(Completions, StreamsRunBesideEachOther) {
