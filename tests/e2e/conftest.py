@@ -23,15 +23,13 @@ def program():
     return path
 
 
-@pytest.fixture(scope="session")
-def nano(tmp_path_factory):
+def make_nano(path, template):
     """Two layers of random weights and 300 byte-level tokens: loads in no time, and its text is noise."""
     import make_model
-    path = tmp_path_factory.mktemp("models") / "nano.gguf"
     finish = make_model.finish
 
     def finish_with_template(writer):
-        writer.add_chat_template(CHATML)
+        writer.add_chat_template(template)
         finish(writer)
 
     make_model.finish = finish_with_template
@@ -40,6 +38,16 @@ def nano(tmp_path_factory):
     finally:
         make_model.finish = finish
     return path
+
+
+@pytest.fixture(scope="session")
+def nano(tmp_path_factory):
+    return make_nano(tmp_path_factory.mktemp("models") / "nano.gguf", CHATML)
+
+
+@pytest.fixture(scope="session")
+def nano_with_bad_template(tmp_path_factory):
+    return make_nano(tmp_path_factory.mktemp("models") / "bad_template.gguf", "{% if %}{{ oops")
 
 
 @pytest.fixture(scope="session")

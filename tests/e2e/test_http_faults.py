@@ -2,6 +2,7 @@
 After each of them the server must be the one it was: `unharmed` is that check."""
 import hashlib
 import json
+import os
 import resource
 import signal
 import socket
@@ -69,6 +70,20 @@ def complete(prompt="Hi", **more):
     return {"prompt": prompt, **more}
 
 
+# A: the model's file
+
+def test_A12_file_cut_while_it_is_served(program, nano, tmp_path):
+    model = tmp_path / "cut.gguf"
+    model.write_bytes(nano.read_bytes())
+    with Server(program, model, "--context", "512") as api:
+        assert api.post("/v1/completions", complete(max_tokens=2))[0] == 200
+        os.truncate(model, 4096)
+        status, _, body = api.post("/v1/completions", complete([72] * 50, max_tokens=20))
+        assert status in (500, 503) and body["error"]["code"] == "model_file_changed"
+        assert api.process.wait(2) == 5
+        assert "error[model_file_changed]: " in api.log()
+
+
 # B: text
 
 @pytest.mark.parametrize("unit", ["A", "\n", "_", "न", "👩‍👩‍👧", " ", "th"])
@@ -121,6 +136,14 @@ def test_B8_template_arguments_need_opt_in(api):
     chat = {"messages": [{"role": "user", "content": "a"}]}
     refused(api.post("/v1/chat/completions", chat | {"chat_template_kwargs": {"a": 1}}), 400, "unsupported_parameter")
     refused(api.post("/v1/chat/completions", chat | {"chat_template": "x"}), 400, "unsupported_parameter")
+
+
+def test_B9_template_that_cannot_be_parsed(program, nano_with_bad_template):
+    with Server(program, nano_with_bad_template, "--context", "512") as api:
+        assert "chat requests will be refused" in api.log()
+        chat = {"messages": [{"role": "user", "content": "a"}]}
+        refused(api.post("/v1/chat/completions", chat), 400, "template_unsupported")
+        assert api.post("/v1/completions", complete(max_tokens=1))[0] == 200
 
 
 def test_B10_messages(api):
