@@ -133,7 +133,7 @@ void Chat::answer(const std::string& text) {
   conversation_ = std::move(next);
   last_ = std::move(*result);
   note(last_->summary() + (last_->interrupted                             ? " [stopped]"
-                           : last_->finish.reason == FinishReason::length ? " [cut: no tokens left; see /stats]"
+                           : last_->finish.reason == FinishReason::length ? " [cut: -n or the context is reached]"
                                                                           : ""));
 }
 
