@@ -31,9 +31,12 @@ std::string quoted(std::string_view bytes) {
     const utf8::Decoded d = utf8::decode(bytes, i);
     const bool plain = d.valid && d.codepoint >= 0x20 && !(d.codepoint >= 0x7f && d.codepoint < 0xa0);
     if (plain && (d.codepoint == '"' || d.codepoint == '\\')) out += '\\';
-    if (plain) out += bytes.substr(i, d.length);
-    else if (d.codepoint == '\n') out += "\\n";
-    else if (d.codepoint == '\t') out += "\\t";
+    if (plain)
+      out += bytes.substr(i, d.length);
+    else if (d.codepoint == '\n')
+      out += "\\n";
+    else if (d.codepoint == '\t')
+      out += "\\t";
     else {
       for (uint32_t k = 0; k < d.length; ++k) {
         char escape[5];
@@ -96,7 +99,9 @@ Status tokenize(const Flags& flags) {
 
 Action define_tokenize(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
-  app.add_option("model", flags->model, "A .gguf file (one with a vocabulary alone will do), an alias, or hf:owner/repository")->required();
+  app.add_option("model", flags->model,
+                 "A .gguf file (one with a vocabulary alone will do), an alias, or hf:owner/repository")
+      ->required();
   app.add_option("text", flags->text, "The text; standard input when it is - or absent");
   CLI::Option* ids = app.add_flag("--ids", flags->ids, "Print the ids alone, on one line, separated by commas");
   app.add_flag("--json", flags->json, "Print one JSON object, for programs")->excludes(ids);

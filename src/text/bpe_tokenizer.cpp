@@ -13,7 +13,9 @@
 namespace martlet {
 namespace {
 
-void spell_bytes(std::string_view piece, std::string& out) { ByteAlphabet::instance().decode(piece, out); }
+void spell_bytes(std::string_view piece, std::string& out) {
+  ByteAlphabet::instance().decode(piece, out);
+}
 
 class BpeTokenizer final : public VocabularyTokenizer {
  public:
@@ -24,9 +26,12 @@ class BpeTokenizer final : public VocabularyTokenizer {
         characters_(row.flags & kCharacters) {
     if (characters_) {
       byte_tokens_ = vocabulary_.byte_tokens();
-      for (uint8_t c = 0; c < 128; ++c) ascii_tokens_.push_back(vocabulary_.find_normal(c == ' ' ? std::string(kSpaceMark) : std::string(1, static_cast<char>(c))));
+      for (uint8_t c = 0; c < 128; ++c)
+        ascii_tokens_.push_back(
+            vocabulary_.find_normal(c == ' ' ? std::string(kSpaceMark) : std::string(1, static_cast<char>(c))));
     } else {
-      for (int byte = 0; byte < 256; ++byte) byte_tokens_.push_back(vocabulary_.find_normal(ByteAlphabet::instance().letter(byte)));
+      for (int byte = 0; byte < 256; ++byte)
+        byte_tokens_.push_back(vocabulary_.find_normal(ByteAlphabet::instance().letter(byte)));
     }
   }
   Status read_merges(const std::vector<std::string_view>& lines) {
@@ -60,10 +65,13 @@ class BpeTokenizer final : public VocabularyTokenizer {
       out.push_back(whole);
     } else {
       state.symbols.clear();
-      if (characters_) append_characters(piece, state.symbols);
-      else for (const char c : piece) state.symbols.push_back(byte_tokens_[static_cast<uint8_t>(c)]);
+      if (characters_)
+        append_characters(piece, state.symbols);
+      else
+        for (const char c : piece) state.symbols.push_back(byte_tokens_[static_cast<uint8_t>(c)]);
       merges_.apply(state.symbols, state.scratch);
-      // A byte for which the vocabulary has no token (some leave out what UTF-8 rarely holds) has no place in the result.
+      // A byte for which the vocabulary has no token (some leave out what UTF-8 rarely holds) has no place in the
+      // result.
       std::ranges::copy_if(state.symbols, std::back_inserter(out), [](Token token) { return token >= 0; });
     }
     state.cache.remember(piece, begin, out.size() - begin);
@@ -81,8 +89,10 @@ class BpeTokenizer final : public VocabularyTokenizer {
       const auto first = static_cast<uint8_t>(piece[i]);
       const size_t length = first < 0x80 ? 1 : utf8::decode(piece, i).length;
       const Token token = first < 0x80 ? ascii_tokens_[first] : vocabulary_.find_normal(piece.substr(i, length));
-      if (token >= 0) symbols.push_back(token);
-      else for (size_t k = 0; k < length; ++k) symbols.push_back(byte_tokens_[static_cast<uint8_t>(piece[i + k])]);
+      if (token >= 0)
+        symbols.push_back(token);
+      else
+        for (size_t k = 0; k < length; ++k) symbols.push_back(byte_tokens_[static_cast<uint8_t>(piece[i + k])]);
       i += length;
     }
   }
@@ -98,10 +108,11 @@ class BpeTokenizer final : public VocabularyTokenizer {
 Result<std::shared_ptr<const Tokenizer>> make_bpe_tokenizer(VocabularySource source) {
   const PreTokenizerRow* row = find_pre_tokenizer(source.pre);
   if (!row) {
-    return Error{ErrorKind::model, "unsupported_tokenizer",
-                 "tokenizer.ggml.pre is missing or names no known pre-tokenizer; convert the model again with a current "
-                 "converter, or set the key to the name that its tokenizer needs",
-                 "tokenizer.ggml.pre"};
+    return Error{
+        ErrorKind::model, "unsupported_tokenizer",
+        "tokenizer.ggml.pre is missing or names no known pre-tokenizer; convert the model again with a current "
+        "converter, or set the key to the name that its tokenizer needs",
+        "tokenizer.ggml.pre"};
   }
   const std::vector<std::string_view> merges = std::move(source.merges);
   auto tokenizer = std::make_shared<BpeTokenizer>(std::move(source), *row);

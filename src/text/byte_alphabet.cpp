@@ -29,8 +29,10 @@ void ByteAlphabet::decode(std::string_view piece, std::string& out) const {
     // Every code point below 0x144 takes one byte, or two of which the first is at most 0xc5.
     uint32_t codepoint = first;
     if (first >= 0x80) {
-      if (first > 0xc5 || i + 1 == piece.size()) codepoint = bytes_.size();
-      else codepoint = (first & 0x1fu) << 6 | (static_cast<uint8_t>(piece[i + 1]) & 0x3fu);
+      if (first > 0xc5 || i + 1 == piece.size())
+        codepoint = bytes_.size();
+      else
+        codepoint = (first & 0x1fu) << 6 | (static_cast<uint8_t>(piece[i + 1]) & 0x3fu);
     }
     if (codepoint >= bytes_.size() || bytes_[codepoint] < 0) {
       out.resize(start);

@@ -13,7 +13,9 @@ class ByteAlphabet {
  public:
   static const ByteAlphabet& instance();
 
-  std::string_view letter(uint8_t byte) const { return {letters_[byte].data(), letters_[byte][1] ? size_t{2} : size_t{1}}; }
+  std::string_view letter(uint8_t byte) const {
+    return {letters_[byte].data(), letters_[byte][1] ? size_t{2} : size_t{1}};
+  }
   // The bytes that `piece` stands for, appended to `out`. A piece that holds other characters stands for itself.
   void decode(std::string_view piece, std::string& out) const;
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Open addressing with linear probing, sized once for a known number of keys: what a vocabulary of a few hundred thousand
-// entries needs to be indexed in milliseconds.
+// Open addressing with linear probing, sized once for a known number of keys: what a vocabulary of a few hundred
+// thousand entries needs to be indexed in milliseconds.
 
 #include <bit>
 #include <cstdint>
@@ -33,7 +33,9 @@ inline uint64_t hash_bytes(std::string_view bytes) {
 }
 
 // Slots for at least `count` keys at a load of at most 2/3; a power of two.
-inline size_t slots_for(size_t count) { return std::bit_ceil(count + count / 2 + 2); }
+inline size_t slots_for(size_t count) {
+  return std::bit_ceil(count + count / 2 + 2);
+}
 
 // 64-bit keys to 32-bit values. `kNone` is neither a key nor a value.
 class FlatMap {

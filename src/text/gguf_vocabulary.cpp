@@ -52,7 +52,8 @@ Status read_kinds(const ModelFile& file, VocabularySource& out) {
   out.kinds.assign(out.pieces.size(), TokenKind::normal);
   if (!file.find(KEY("token_type"))) return {};
   const NumberArray* types = file.numbers(KEY("token_type"));
-  if (!types || types->size < out.pieces.size() || (types->type != NumberArray::Type::i32 && types->type != NumberArray::Type::u32)) {
+  if (!types || types->size < out.pieces.size() ||
+      (types->type != NumberArray::Type::i32 && types->type != NumberArray::Type::u32)) {
     return bad_vocabulary("tokenizer.ggml.token_type is not one 32-bit integer for every token");
   }
   for (size_t i = 0; i < out.kinds.size(); ++i) {
@@ -71,7 +72,8 @@ Status read_kinds(const ModelFile& file, VocabularySource& out) {
 Status read_scores(const ModelFile& file, VocabularySource& out) {
   if (!file.find(KEY("scores"))) return {};
   const NumberArray* scores = file.numbers(KEY("scores"));
-  if (!scores || scores->size < out.pieces.size() || (scores->type != NumberArray::Type::f32 && scores->type != NumberArray::Type::f64)) {
+  if (!scores || scores->size < out.pieces.size() ||
+      (scores->type != NumberArray::Type::f32 && scores->type != NumberArray::Type::f64)) {
     return bad_vocabulary("tokenizer.ggml.scores is not one float for every token");
   }
   out.scores.resize(out.pieces.size());
@@ -103,14 +105,16 @@ Status read_end_tokens(const ModelFile& file, VocabularySource& out) {
   if (const NumberArray* more = file.numbers(KEY("eos_token_ids"))) {
     for (size_t i = 0; i < more->size; ++i) {
       const int64_t token = more->integer(i);
-      if (token < 0 || token >= static_cast<int64_t>(size)) return bad_vocabulary("eos_token_ids names a token that is not in the vocabulary");
+      if (token < 0 || token >= static_cast<int64_t>(size))
+        return bad_vocabulary("eos_token_ids names a token that is not in the vocabulary");
       out.stops.push_back(static_cast<Token>(token));
     }
   }
   out.stops.push_back(out.eos);
   for (size_t i = 0; i < size; ++i) {
     if (out.kinds[i] != TokenKind::control && out.kinds[i] != TokenKind::user_defined) continue;
-    if (std::ranges::find(kEndTokens, out.pieces[i]) != std::end(kEndTokens)) out.stops.push_back(static_cast<Token>(i));
+    if (std::ranges::find(kEndTokens, out.pieces[i]) != std::end(kEndTokens))
+      out.stops.push_back(static_cast<Token>(i));
   }
   std::erase(out.stops, -1);
   std::ranges::sort(out.stops);
@@ -143,9 +147,10 @@ Result<VocabularySource> read_vocabulary(const ModelFile& file) {
   out.model = file.string(KEY("model")).value_or("");
   const auto defaults = std::ranges::find(kDefaults, out.model, &Defaults::model);
   if (defaults == std::end(kDefaults)) {
-    return Error{ErrorKind::model, "unsupported_tokenizer",
-                 "tokenizer.ggml.model is missing or names no known kind of vocabulary; gpt2, llama, t5 and gemma4 work",
-                 "tokenizer.ggml.model"};
+    return Error{
+        ErrorKind::model, "unsupported_tokenizer",
+        "tokenizer.ggml.model is missing or names no known kind of vocabulary; gpt2, llama, t5 and gemma4 work",
+        "tokenizer.ggml.model"};
   }
   MARTLET_TRY(read_pieces(file, out));
   MARTLET_TRY(read_kinds(file, out));

@@ -19,7 +19,7 @@ Result<Merges> Merges::create(const std::vector<std::string_view>& lines, const 
 }
 
 Status Merges::add(std::span<const std::string_view> lines, const Vocabulary& vocabulary) {
-  std::string joined;  // every line without its space: the results
+  std::string joined;                    // every line without its space: the results
   std::vector<std::string_view> pieces;  // left and right of every line, then the results
   for (const std::string_view line : lines) {
     const size_t space = line.find(' ', 1);  // from 1: a piece may begin with a space
@@ -29,7 +29,8 @@ Status Merges::add(std::span<const std::string_view> lines, const Vocabulary& vo
     joined.append(pieces.end()[-2]).append(pieces.back());
   }
   size_t at = 0;
-  for (const std::string_view line : lines) pieces.push_back(std::string_view(joined).substr(std::exchange(at, at + line.size() - 1), line.size() - 1));
+  for (const std::string_view line : lines)
+    pieces.push_back(std::string_view(joined).substr(std::exchange(at, at + line.size() - 1), line.size() - 1));
   std::vector<Token> tokens(pieces.size());
   vocabulary.find_all(pieces, tokens);
   if (std::ranges::find(tokens, -1) != tokens.end()) {
@@ -54,7 +55,8 @@ void Merges::apply(std::vector<Token>& symbols, Scratch& scratch) const {
   std::vector<uint64_t>& queue = scratch.queue;
   queue.clear();
   for (uint32_t i = 0; i + 1 < count; ++i) {
-    if (const uint32_t r = rank(symbols[i], symbols[i + 1]); r != FlatMap::kNone) push_min(queue, uint64_t{r} << 32 | i);
+    if (const uint32_t r = rank(symbols[i], symbols[i + 1]); r != FlatMap::kNone)
+      push_min(queue, uint64_t{r} << 32 | i);
   }
   if (queue.empty()) return;
   next.resize(count);

@@ -33,7 +33,9 @@ class Merges {
   static uint64_t key(Token left, Token right) {
     return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
   }
-  uint32_t rank(Token left, Token right) const { return left < 0 || right < 0 ? FlatMap::kNone : ranks_.find(key(left, right)); }
+  uint32_t rank(Token left, Token right) const {
+    return left < 0 || right < 0 ? FlatMap::kNone : ranks_.find(key(left, right));
+  }
 
   // Adds up to kBatch lines.
   Status add(std::span<const std::string_view> lines, const Vocabulary& vocabulary);

@@ -1,7 +1,7 @@
 #pragma once
 
-// A min-heap with eight children a node: a third of the depth of a binary one, and each level is one cache line. That is
-// what a queue of millions of candidates costs.
+// A min-heap with eight children a node: a third of the depth of a binary one, and each level is one cache line. That
+// is what a queue of millions of candidates costs.
 
 #include <algorithm>
 #include <cstddef>

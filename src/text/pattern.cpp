@@ -19,9 +19,12 @@ std::string with_unicode_spaces(std::string_view expression) {
     out += expression[i];
     if (expression[i] != '\\' || i + 1 == expression.size()) continue;
     const char escaped = expression[++i];
-    if (escaped == 's') out += "p{White_Space}";
-    else if (escaped == 'S') out += "P{White_Space}";
-    else out += escaped;
+    if (escaped == 's')
+      out += "p{White_Space}";
+    else if (escaped == 'S')
+      out += "P{White_Space}";
+    else
+      out += escaped;
   }
   return out;
 }
@@ -32,8 +35,8 @@ Pattern::Pattern(std::string_view expression) {
   const std::string source = with_unicode_spaces(expression);
   int error = 0;
   PCRE2_SIZE at = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source.data()), source.size(), PCRE2_UTF | PCRE2_UCP, &error,
-                                   &at, nullptr);
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source.data()), source.size(), PCRE2_UTF | PCRE2_UCP,
+                                   &error, &at, nullptr);
   assert(code);
   // Where the machine cannot run generated code, the interpreter does the same within the same bounds.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);

@@ -10,8 +10,8 @@
 
 namespace martlet {
 
-// Remembers, during one call of encode, where in the output the tokens of a piece already stand: text repeats its words.
-// Pieces are views of one text, which outlives the cache. One slot a hash; a newcomer replaces.
+// Remembers, during one call of encode, where in the output the tokens of a piece already stand: text repeats its
+// words. Pieces are views of one text, which outlives the cache. One slot a hash; a newcomer replaces.
 class PieceCache {
  public:
   explicit PieceCache(size_t text_size) : slots_(std::bit_ceil(std::clamp<size_t>(text_size / 8, 16, 8192))) {}

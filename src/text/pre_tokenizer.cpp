@@ -10,7 +10,8 @@ PreTokenizer::PreTokenizer(const PreTokenizerRow& row) {
   for (const char* expression : row.expressions) patterns_.emplace_back(expression);
 }
 
-void PreTokenizer::split(std::string_view text, Pattern::Match& match, FunctionRef<void(std::string_view)> piece) const {
+void PreTokenizer::split(std::string_view text, Pattern::Match& match,
+                         FunctionRef<void(std::string_view)> piece) const {
   while (!text.empty()) {
     const size_t valid = std::min(utf8::find_invalid(text), text.size());
     if (valid > 0) split_by(0, text.substr(0, valid), match, piece);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Cuts text into the pieces that byte-pair merging does not cross. One row of pre_tokenizers.cpp for every name that model
-// files use.
+// Cuts text into the pieces that byte-pair merging does not cross. One row of pre_tokenizers.cpp for every name that
+// model files use.
 
 #include <string_view>
 #include <vector>
@@ -21,7 +21,8 @@ class PreTokenizer {
   void split(std::string_view text, Pattern::Match& match, FunctionRef<void(std::string_view)> piece) const;
 
  private:
-  void split_by(size_t pattern, std::string_view text, Pattern::Match& match, FunctionRef<void(std::string_view)> piece) const;
+  void split_by(size_t pattern, std::string_view text, Pattern::Match& match,
+                FunctionRef<void(std::string_view)> piece) const;
 
   std::vector<Pattern> patterns_;
 };

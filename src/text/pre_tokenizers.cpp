@@ -1,9 +1,9 @@
 #include "text/pre_tokenizers.h"
 
 // The expressions are those of the models' own tokenizer files. Where one of them repeats a group, or scans one run of
-// characters again from each of its positions, it is written in an equivalent form that PCRE2 matches in linear time and
-// without a backtracking stack: a class instead of a look-ahead before a class, a look-behind that pins a run's start, a
-// possessive repeat where nothing can follow.
+// characters again from each of its positions, it is written in an equivalent form that PCRE2 matches in linear time
+// and without a backtracking stack: a class instead of a look-ahead before a class, a look-behind that pins a run's
+// start, a possessive repeat where nothing can follow.
 
 namespace martlet {
 namespace {
@@ -22,8 +22,9 @@ namespace {
 #define CJK "[一-龥぀-ゟ゠-ヿ]+"
 #define NON_HAN_UPPER "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{sc:Han}]"
 #define NON_HAN_LOWER "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{sc:Han}]"
-#define NON_HAN_CASED(end) \
-  "[^\\r\\n\\p{L}\\p{N}]?" NON_HAN_UPPER "*" NON_HAN_LOWER "+" end "|[^\\r\\n\\p{L}\\p{N}]?" NON_HAN_UPPER "+" NON_HAN_LOWER "*" end
+#define NON_HAN_CASED(end)                                                                                 \
+  "[^\\r\\n\\p{L}\\p{N}]?" NON_HAN_UPPER "*" NON_HAN_LOWER "+" end "|[^\\r\\n\\p{L}\\p{N}]?" NON_HAN_UPPER \
+  "+" NON_HAN_LOWER "*" end
 
 constexpr const char* kDefault[] = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"};
 constexpr const char* kGpt2[] = {GPT2};
@@ -32,17 +33,21 @@ constexpr const char* kFalcon[] = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-
 constexpr const char* kLlama3[] = {CONTRACTIONS "|" WORD "|\\p{N}{1,3}|" PUNCTUATION "|" SPACES};
 constexpr const char* kMiniCpm5[] = {"\\p{N}{1,3}", CONTRACTIONS "|" WORD "|\\p{N}+|" PUNCTUATION "|" SPACES};
 constexpr const char* kQwen2[] = {CONTRACTIONS "|" WORD "|\\p{N}|" PUNCTUATION "|" SPACES};
-constexpr const char* kQwen35[] = {CONTRACTIONS
-                                   "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES};
+constexpr const char* kQwen35[] = {
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES};
 constexpr const char* kLaguna[] = {"[^\\n]+|[\\n]+", CONTRACTIONS "|" WORD "|\\p{N}|" PUNCTUATION "|" SPACES};
 constexpr const char* kUfakzeka[] = {WORD "|\\p{N}|" PUNCTUATION "|" SPACES};
-constexpr const char* kBailing[] = {"'(?i:[sdmt]|ll|ve|re)|" WORD "|\\p{N}|" PUNCTUATION "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"};
+constexpr const char* kBailing[] = {"'(?i:[sdmt]|ll|ve|re)|" WORD "|\\p{N}|" PUNCTUATION
+                                    "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"};
 constexpr const char* kSeedCoder[] = {CONTRACTIONS "|" WORD "|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES};
-constexpr const char* kExaoneMoe[] = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}(?: ?\\p{L}|\\p{M})*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
-                                                   "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"};
+constexpr const char* kExaoneMoe[] = {
+    CONTRACTIONS
+    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}(?: ?\\p{L}|\\p{M})*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
+    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"};
 constexpr const char* kGpt4o[] = {CASED(CONTRACTIONS "?") "|\\p{N}{1,3}|" CASED_PUNCTUATION "|" SPACES};
 constexpr const char* kTekken[] = {CASED("") "|\\p{N}|" CASED_PUNCTUATION "|" SPACES};
-constexpr const char* kKimiK2[] = {"\\p{sc:Han}+|" NON_HAN_CASED(CONTRACTIONS "?") "|\\p{N}{1,3}|" PUNCTUATION "|" SPACES};
+constexpr const char* kKimiK2[] = {"\\p{sc:Han}+|" NON_HAN_CASED(CONTRACTIONS "?") "|\\p{N}{1,3}|" PUNCTUATION
+                                                                                   "|" SPACES};
 constexpr const char* kYoutu[] = {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" CJK,
                                   CASED(CONTRACTIONS "?") "|\\p{N}|" CASED_PUNCTUATION "|" SPACES};
 constexpr const char* kDeepseekLlm[] = {
@@ -65,13 +70,15 @@ constexpr const char* kDeepseekLlm[] = {
     "(?<!\\s)\\s++\\z",
     "[一-龥ࠀ-一가-퟿]+",
     "\\p{N}+"};
-constexpr const char* kDeepseekCoder[] = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"};
+constexpr const char* kDeepseekCoder[] = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+",
+                                          "\\p{N}"};
 constexpr const char* kDeepseekV3[] = {
     "\\p{N}{1,3}", CJK,
     ASCII_PUNCTUATION "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES};
 constexpr const char* kSpark[] = {
     "\\p{N}{1,3}", CJK,
-    ASCII_PUNCTUATION "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+",
+    ASCII_PUNCTUATION
+    "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+",
     "\\p{N}"};
 constexpr const char* kBloom[] = {" ?[^(\\s|.,!?…。，、।۔،)]+"};
 constexpr const char* kViking[] = {" ?[^(\\s|.,!?…。，、।۔،)]+", "\\p{N}"};
@@ -166,7 +173,9 @@ constexpr PreTokenizerRow kRows[] = {
 
 }  // namespace
 
-std::span<const PreTokenizerRow> pre_tokenizer_rows() { return kRows; }
+std::span<const PreTokenizerRow> pre_tokenizer_rows() {
+  return kRows;
+}
 
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name) {
   for (const PreTokenizerRow& row : kRows) {

@@ -28,7 +28,8 @@ void append_with_spaces(std::string_view piece, std::string& out) {
 bool words_stand_apart(const Vocabulary& vocabulary) {
   for (size_t i = 0; i < vocabulary.size(); ++i) {
     const auto token = static_cast<Token>(i);
-    if (vocabulary.kind(token) == TokenKind::normal && next_word(vocabulary.piece(token)) != std::string_view::npos) return false;
+    if (vocabulary.kind(token) == TokenKind::normal && next_word(vocabulary.piece(token)) != std::string_view::npos)
+      return false;
   }
   return true;
 }

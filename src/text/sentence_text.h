@@ -1,6 +1,7 @@
 #pragma once
 
-// What the SentencePiece kinds of vocabularies share: spaces written as U+2581, words, and characters that are no piece.
+// What the SentencePiece kinds of vocabularies share: spaces written as U+2581, words, and characters that are no
+// piece.
 
 #include <string>
 #include <string_view>

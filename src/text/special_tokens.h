@@ -11,9 +11,11 @@ class SpecialTokens {
  public:
   explicit SpecialTokens(const Vocabulary& vocabulary);
 
-  // Calls `part(plain, token)`: a stretch of plain text (may be empty), then the special token behind it, or -1 at the end
-  // of the text. User-defined tokens match everywhere, control and unknown tokens wholly inside one span of `trusted`.
-  void split(std::string_view text, std::span<const Span> trusted, FunctionRef<void(std::string_view, Token)> part) const;
+  // Calls `part(plain, token)`: a stretch of plain text (may be empty), then the special token behind it, or -1 at the
+  // end of the text. User-defined tokens match everywhere, control and unknown tokens wholly inside one span of
+  // `trusted`.
+  void split(std::string_view text, std::span<const Span> trusted,
+             FunctionRef<void(std::string_view, Token)> part) const;
 
  private:
   struct Match {
@@ -23,7 +25,7 @@ class SpecialTokens {
   // The longest token at text[at..]; control tokens only if they end within `trusted_end`.
   Match longest(std::string_view text, size_t at, size_t trusted_end) const;
 
-  ByteTrie trie_;  // token ids
+  ByteTrie trie_;                 // token ids
   std::vector<bool> everywhere_;  // by token
 };
 

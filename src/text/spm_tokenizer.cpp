@@ -45,8 +45,10 @@ class ScoreMerges {
       if (left.previous != kEnd) pair_up(word, left.previous, scratch);
     }
     for (uint32_t i = 0; i != kEnd; i = symbols[i].next) {
-      if (symbols[i].token >= 0) out.push_back(symbols[i].token);
-      else fallback_.append(word.substr(symbols[i].begin, symbols[i].length), out);
+      if (symbols[i].token >= 0)
+        out.push_back(symbols[i].token);
+      else
+        fallback_.append(word.substr(symbols[i].begin, symbols[i].length), out);
     }
   }
 
@@ -63,7 +65,8 @@ class ScoreMerges {
     symbols.clear();
     for (size_t at = 0; at < word.size();) {
       const uint32_t length = utf8::decode(word, at).length, index = static_cast<uint32_t>(symbols.size());
-      symbols.push_back({static_cast<uint32_t>(at), length, index - 1, index + 1, vocabulary_.find_normal(word.substr(at, length))});
+      symbols.push_back(
+          {static_cast<uint32_t>(at), length, index - 1, index + 1, vocabulary_.find_normal(word.substr(at, length))});
       at += length;
     }
     symbols.back().next = kEnd;

@@ -1,5 +1,5 @@
-// Aho-Corasick: a state of the machine is the longest end of the text that is the beginning of a stop string. Nothing before
-// it can become part of a match, so that is what may be shown.
+// Aho-Corasick: a state of the machine is the longest end of the text that is the beginning of a stop string. Nothing
+// before it can become part of a match, so that is what may be shown.
 
 #include <algorithm>
 #include <utility>
@@ -80,8 +80,12 @@ std::string StopStrings::push(std::string_view text) {
   return out;
 }
 
-std::string StopStrings::finish() { return std::exchange(machine_->held, {}); }
-bool StopStrings::stopped() const { return machine_->matched != ByteTrie::kNone; }
+std::string StopStrings::finish() {
+  return std::exchange(machine_->held, {});
+}
+bool StopStrings::stopped() const {
+  return machine_->matched != ByteTrie::kNone;
+}
 std::string_view StopStrings::matched() const {
   return stopped() ? std::string_view(machine_->stops[machine_->matched]) : std::string_view();
 }

@@ -23,7 +23,9 @@ constexpr Maker kMakers[] = {
 
 }  // namespace
 
-bool Tokenizer::is_stop(Token token) const { return std::ranges::binary_search(stop_tokens_, token); }
+bool Tokenizer::is_stop(Token token) const {
+  return std::ranges::binary_search(stop_tokens_, token);
+}
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::create(const ModelFile& file) {
   MARTLET_ASSIGN(VocabularySource source, read_vocabulary(file));
@@ -33,9 +35,10 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::create(const ModelFile& file
 Result<std::shared_ptr<const Tokenizer>> make_tokenizer(VocabularySource source) {
   const auto maker = std::ranges::find(kMakers, source.model, &Maker::model);
   if (maker == std::end(kMakers)) {
-    return Error{ErrorKind::model, "unsupported_tokenizer",
-                 "tokenizer.ggml.model is missing or names no known kind of vocabulary; gpt2, llama, t5 and gemma4 work",
-                 "tokenizer.ggml.model"};
+    return Error{
+        ErrorKind::model, "unsupported_tokenizer",
+        "tokenizer.ggml.model is missing or names no known kind of vocabulary; gpt2, llama, t5 and gemma4 work",
+        "tokenizer.ggml.model"};
   }
   return maker->make(std::move(source));
 }

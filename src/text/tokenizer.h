@@ -26,9 +26,9 @@ class Tokenizer {
   static Result<std::shared_ptr<const Tokenizer>> create(const ModelFile& file);
   virtual ~Tokenizer() = default;
 
-  // Encodes `text`, appending to `out`. Control tokens ("<|im_start|>") are recognised only where they lie wholly inside
-  // one of the `trusted` spans (sorted, disjoint); elsewhere their letters are ordinary text. User-defined tokens are
-  // recognised everywhere. No BOS or EOS is added. `text` may hold any bytes.
+  // Encodes `text`, appending to `out`. Control tokens ("<|im_start|>") are recognised only where they lie wholly
+  // inside one of the `trusted` spans (sorted, disjoint); elsewhere their letters are ordinary text. User-defined
+  // tokens are recognised everywhere. No BOS or EOS is added. `text` may hold any bytes.
   virtual void encode(std::string_view text, std::span<const Span> trusted, std::vector<Token>& out) const = 0;
 
   // The bytes of one token as they continue a text. Control tokens give their name when `special`, else nothing.

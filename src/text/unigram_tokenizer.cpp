@@ -22,7 +22,7 @@ class BestPath {
     Token token;
   };
   struct Scratch {
-    std::vector<Step> steps;      // by end of the piece
+    std::vector<Step> steps;     // by end of the piece
     std::vector<uint32_t> path;  // ends of the pieces chosen, last first
   };
 
@@ -43,7 +43,8 @@ class BestPath {
     steps[0].score = 0;
     for (size_t at = 0; at < word.size();) {
       const size_t length = utf8::decode(word, at).length;
-      if (!extend(word, at, at + length, steps)) offer(steps[at + length], {steps[at].score + unknown_score_, static_cast<uint32_t>(at), -1});
+      if (!extend(word, at, at + length, steps))
+        offer(steps[at + length], {steps[at].score + unknown_score_, static_cast<uint32_t>(at), -1});
       at += length;
     }
     path.clear();
@@ -53,8 +54,10 @@ class BestPath {
       const uint32_t end = *at;
       const Step& step = steps[end];
       // A run of unknown characters is one unknown token, but every one of them is spelled in bytes.
-      if (step.token >= 0) out.push_back(step.token);
-      else if (!unknown || fallback_.has_bytes()) fallback_.append(word.substr(step.begin, end - step.begin), out);
+      if (step.token >= 0)
+        out.push_back(step.token);
+      else if (!unknown || fallback_.has_bytes())
+        fallback_.append(word.substr(step.begin, end - step.begin), out);
       unknown = step.token < 0;
     }
   }
@@ -89,7 +92,8 @@ class BestPath {
 
 Result<std::shared_ptr<const Tokenizer>> make_unigram_tokenizer(VocabularySource source) {
   if (source.scores.empty()) return bad_vocabulary("there is no array tokenizer.ggml.scores");
-  MARTLET_ASSIGN(SentenceNormalizer normalizer, SentenceNormalizer::create(source.charsmap, source.removes_extra_spaces));
+  MARTLET_ASSIGN(SentenceNormalizer normalizer,
+                 SentenceNormalizer::create(source.charsmap, source.removes_extra_spaces));
   auto scores = std::move(source.scores);
   return std::shared_ptr<const Tokenizer>(std::make_shared<SentenceTokenizer<BestPath>>(
       std::move(source), std::move(normalizer),

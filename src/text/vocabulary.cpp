@@ -12,11 +12,16 @@ constexpr size_t kBatch = 64;  // look-ups whose memory is fetched at once
 }  // namespace
 
 Error bad_vocabulary(const char* text) {
-  return {ErrorKind::model, "bad_vocab", std::string(text) + "; the file is damaged, or was written by a faulty converter", "tokenizer.ggml"};
+  return {ErrorKind::model, "bad_vocab",
+          std::string(text) + "; the file is damaged, or was written by a faulty converter", "tokenizer.ggml"};
 }
 
-Vocabulary::Vocabulary(std::vector<std::string_view> pieces, std::vector<TokenKind> kinds, std::shared_ptr<const void> owner)
-    : pieces_(std::move(pieces)), kinds_(std::move(kinds)), owner_(std::move(owner)), slots_(slots_for(pieces_.size())) {
+Vocabulary::Vocabulary(std::vector<std::string_view> pieces, std::vector<TokenKind> kinds,
+                       std::shared_ptr<const void> owner)
+    : pieces_(std::move(pieces)),
+      kinds_(std::move(kinds)),
+      owner_(std::move(owner)),
+      slots_(slots_for(pieces_.size())) {
   uint64_t hashes[kBatch];
   for (size_t begin = 0; begin < pieces_.size(); begin += kBatch) {
     const size_t count = std::min(kBatch, pieces_.size() - begin);

@@ -17,12 +17,12 @@ namespace martlet {
 struct VocabularySource {
   std::string_view model, pre;  // tokenizer.ggml.model, tokenizer.ggml.pre
   std::vector<std::string_view> pieces;
-  std::vector<TokenKind> kinds;              // one a piece
-  std::vector<float> scores;                 // one a piece, or none
-  std::vector<std::string_view> merges;      // "left right", best first
-  std::string_view charsmap;                 // SentencePiece's compiled normalisation, may be empty
+  std::vector<TokenKind> kinds;          // one a piece
+  std::vector<float> scores;             // one a piece, or none
+  std::vector<std::string_view> merges;  // "left right", best first
+  std::string_view charsmap;             // SentencePiece's compiled normalisation, may be empty
   Token bos = -1, eos = -1;
-  std::vector<Token> stops;                  // end-of-turn and the like, besides eos
+  std::vector<Token> stops;  // end-of-turn and the like, besides eos
   bool adds_bos = false, adds_eos = false;
   bool adds_space_prefix = false, removes_extra_spaces = false;
   std::shared_ptr<const void> owner;
@@ -41,10 +41,12 @@ class Vocabulary {
   size_t size() const { return pieces_.size(); }
   std::string_view piece(Token token) const { return pieces_[token]; }
   TokenKind kind(Token token) const { return kinds_[token]; }
-  const std::vector<TokenKind>& kinds() const { return kinds_; }
   size_t longest_piece() const { return longest_; }
-  Token find(std::string_view piece) const { return find(piece, hash_bytes(piece)); }  // -1 when absent; the first of equals
-  // As find, several times faster than one by one: the tables are larger than the caches, and are fetched for many at once.
+  Token find(std::string_view piece) const {
+    return find(piece, hash_bytes(piece));
+  }  // -1 when absent; the first of equals
+  // As find, several times faster than one by one: the tables are larger than the caches, and are fetched for many at
+  // once.
   void find_all(std::span<const std::string_view> pieces, std::span<Token> out) const;
   // The normal token of this piece, -1 when there is none: text itself never becomes a token of another kind.
   Token find_normal(std::string_view piece) const {

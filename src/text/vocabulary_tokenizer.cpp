@@ -32,9 +32,12 @@ VocabularyTokenizer::VocabularyTokenizer(VocabularySource source, Spell spell)
   ends_.reserve(vocabulary_.size());
   for (Token token = 0; token < size(); ++token) {
     const std::string_view piece = vocabulary_.piece(token);
-    if (kind(token) == TokenKind::normal) spell(piece, spelled_);
-    else if (kind(token) == TokenKind::byte) spelled_ += static_cast<char>(byte_of_piece(piece));
-    else spelled_ += piece;
+    if (kind(token) == TokenKind::normal)
+      spell(piece, spelled_);
+    else if (kind(token) == TokenKind::byte)
+      spelled_ += static_cast<char>(byte_of_piece(piece));
+    else
+      spelled_ += piece;
     ends_.push_back(static_cast<uint32_t>(spelled_.size()));
   }
 }

@@ -24,11 +24,13 @@ std::vector<std::shared_ptr<const Tokenizer>> make_tokenizers() {
   letters.add("<u>", TokenKind::user_defined);
   SmallVocabulary bytes;
   bytes.add_bytes();
-  for (const char* piece : {"▁", "▁a", "a", "aa", "न", "नन", "▁▁", "<e", ">", "<", "e"}) bytes.add(piece, TokenKind::normal, -1);
+  for (const char* piece : {"▁", "▁a", "a", "aa", "न", "नन", "▁▁", "<e", ">", "<", "e"})
+    bytes.add(piece, TokenKind::normal, -1);
   bytes.add("<e>", TokenKind::control);
   bytes.add("<u>", TokenKind::user_defined);
   std::vector<std::shared_ptr<const Tokenizer>> out;
-  for (const char* model : {"llama", "t5", "gemma4"}) out.push_back(make_tokenizer(bytes.source(model, "gemma4")).value());
+  for (const char* model : {"llama", "t5", "gemma4"})
+    out.push_back(make_tokenizer(bytes.source(model, "gemma4")).value());
   for (const PreTokenizerRow& row : pre_tokenizer_rows()) {
     if (!(row.flags & kCharacters)) out.push_back(make_tokenizer(letters.source("gpt2", row.name)).value());
   }

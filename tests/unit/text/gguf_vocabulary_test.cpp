@@ -19,7 +19,8 @@ namespace {
 using Change = std::function<void(gguf::Writer&)>;
 
 Result<std::shared_ptr<const ModelFile>> write_and_open(const gguf::Writer& writer) {
-  const auto path = std::filesystem::temp_directory_path() / ("martlet-vocabulary-" + std::to_string(getpid()) + ".gguf");
+  const auto path =
+      std::filesystem::temp_directory_path() / ("martlet-vocabulary-" + std::to_string(getpid()) + ".gguf");
   std::ofstream(path, std::ios::binary) << writer.header();
   auto file = ModelFile::open(path.string());
   std::filesystem::remove(path);  // it stays mapped
@@ -45,7 +46,9 @@ Result<std::shared_ptr<const Tokenizer>> tokenizer_with(const Change& change, bo
   return Tokenizer::create(**file);
 }
 
-std::string code(const Result<std::shared_ptr<const Tokenizer>>& result) { return result ? "none" : result.error().code; }
+std::string code(const Result<std::shared_ptr<const Tokenizer>>& result) {
+  return result ? "none" : result.error().code;
+}
 void nothing(gguf::Writer&) {}
 
 TEST(GgufVocabulary, Sound) {
@@ -60,9 +63,12 @@ TEST(GgufVocabulary, Sound) {
 TEST(GgufVocabulary, A9_Scores) {
   const std::vector<uint8_t> bytes(6, 0);
   const std::vector<float> few(5, 0), nan(6, std::nanf(""));
-  EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("scores"), std::span(bytes)); }, true, false)), "bad_vocab");
-  EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("scores"), std::span(few)); }, true, false)), "bad_vocab");
-  EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("scores"), std::span(nan)); }, true, false)), "bad_vocab");
+  EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("scores"), std::span(bytes)); }, true, false)),
+            "bad_vocab");
+  EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("scores"), std::span(few)); }, true, false)),
+            "bad_vocab");
+  EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("scores"), std::span(nan)); }, true, false)),
+            "bad_vocab");
   EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add(KEY("scores"), "none"); }, true, false)), "bad_vocab");
   EXPECT_EQ(code(tokenizer_with(nothing, true, false)), "bad_vocab");
 }
@@ -70,18 +76,21 @@ TEST(GgufVocabulary, A9_Scores) {
 TEST(GgufVocabulary, A9_TokenTypes) {
   const std::vector<int32_t> few = {3, 3, 1}, unknown = {3, 3, 1, 1, 7, 3}, zero = {3, 3, 0, 1, 6, 3};
   for (const auto& types : {few, unknown, zero}) {
-    EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("token_type"), std::span(types)); }, false)), "bad_vocab");
+    EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add_array(KEY("token_type"), std::span(types)); }, false)),
+              "bad_vocab");
   }
 }
 
 TEST(GgufVocabulary, A9_ByteTokens) {
   for (const char* piece : {"<0x-1>", "<0x4>", "<0xGG>", "<0x041>", "A", ""}) {
-    EXPECT_EQ(code(tokenizer_with(nothing, true, true, {"<s>", "</s>", "▁a", "a", piece, "<|im_end|>"})), "bad_vocab") << piece;
+    EXPECT_EQ(code(tokenizer_with(nothing, true, true, {"<s>", "</s>", "▁a", "a", piece, "<|im_end|>"})), "bad_vocab")
+        << piece;
   }
 }
 
 TEST(GgufVocabulary, A9_TokensOutOfRange) {
-  for (const char* key : {KEY("bos_token_id"), KEY("eos_token_id"), KEY("eot_token_id"), KEY("eom_token_id"), KEY("unknown_token_id")}) {
+  for (const char* key :
+       {KEY("bos_token_id"), KEY("eos_token_id"), KEY("eot_token_id"), KEY("eom_token_id"), KEY("unknown_token_id")}) {
     EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add(key, uint32_t{6}); })), "bad_vocab") << key;
     EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add(key, ~uint32_t{0}); })), "bad_vocab") << key;
     EXPECT_EQ(code(tokenizer_with([&](auto& w) { w.add(key, int32_t{-1}); })), "bad_vocab") << key;
@@ -123,11 +132,11 @@ TEST(GgufVocabulary, DefaultsAndKeys) {
   EXPECT_FALSE(tokenizer_with(with_bos).value()->adds_eos());
   EXPECT_TRUE(tokenizer_with(with_bos).value()->strips_leading_space());
   auto tokenizer = tokenizer_with([&](auto& w) {
-    with_bos(w);
-    w.add(KEY("add_bos_token"), false);
-    w.add(KEY("add_eos_token"), true);
-    w.add(KEY("add_space_prefix"), false);
-  }).value();
+                     with_bos(w);
+                     w.add(KEY("add_bos_token"), false);
+                     w.add(KEY("add_eos_token"), true);
+                     w.add(KEY("add_space_prefix"), false);
+                   }).value();
   EXPECT_FALSE(tokenizer->adds_bos());
   EXPECT_TRUE(tokenizer->adds_eos());
   EXPECT_FALSE(tokenizer->strips_leading_space());

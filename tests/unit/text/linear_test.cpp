@@ -1,4 +1,5 @@
-// FAULTS B1: a megabyte of anything, on a small stack, in linear time, for every kind of vocabulary and every way to cut.
+// FAULTS B1: a megabyte of anything, on a small stack, in linear time, for every kind of vocabulary and every way to
+// cut.
 
 #include <pthread.h>
 #include <time.h>
@@ -31,7 +32,8 @@ void* run_thread(void* argument) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
   (*thread->body)();
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-  thread->seconds = static_cast<double>(after.tv_sec - before.tv_sec) + 1e-9 * static_cast<double>(after.tv_nsec - before.tv_nsec);
+  thread->seconds =
+      static_cast<double>(after.tv_sec - before.tv_sec) + 1e-9 * static_cast<double>(after.tv_nsec - before.tv_nsec);
   return nullptr;
 }
 
@@ -95,7 +97,8 @@ void check_linear(const Tokenizer& tokenizer, const std::string& label, std::spa
       half = std::max(half, seconds(most / 2));
       whole = std::min(whole, seconds(most));
     }
-    EXPECT_TRUE(whole <= kMeasurable || whole <= 2.5 * half) << label << ": " << input.name << " " << half << " " << whole;
+    EXPECT_TRUE(whole <= kMeasurable || whole <= 2.5 * half)
+        << label << ": " << input.name << " " << half << " " << whole;
   }
 }
 

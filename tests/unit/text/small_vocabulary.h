@@ -20,7 +20,8 @@ class SmallVocabulary {
     return static_cast<Token>(kinds_.size()) - 1;
   }
   void add_letters() {  // the 256 bytes of a byte-level vocabulary: ids are bytes
-    for (int byte = 0; byte < 256; ++byte) add(std::string(ByteAlphabet::instance().letter(static_cast<uint8_t>(byte))));
+    for (int byte = 0; byte < 256; ++byte)
+      add(std::string(ByteAlphabet::instance().letter(static_cast<uint8_t>(byte))));
   }
   void add_bytes() {  // the 256 byte tokens of a SentencePiece vocabulary
     for (int byte = 0; byte < 256; ++byte) {
@@ -63,7 +64,8 @@ class SmallVocabulary {
   std::vector<float> scores_;
 };
 
-inline std::vector<Token> encode(const Tokenizer& tokenizer, std::string_view text, const std::vector<Span>& trusted = {}) {
+inline std::vector<Token> encode(const Tokenizer& tokenizer, std::string_view text,
+                                 const std::vector<Span>& trusted = {}) {
   std::vector<Token> out;
   tokenizer.encode(text, trusted, out);
   return out;

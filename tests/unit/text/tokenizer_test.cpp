@@ -50,8 +50,9 @@ TEST(TokenizerFaults, A9_Charsmap) {
   using namespace std::string_literals;
   SmallVocabulary vocabulary;
   vocabulary.add("a");
-  for (const std::string& map : {"x"s, "\x00\x00\x00\x00"s, "\x08\x00\x00\x00\x00\x00\x00\x00"s, "\x03\x00\x00\x00\x00\x00\x00\x00"s,
-                                 "\x04\x00\x00\x00\x00\x00\x00\x00no end"s, "\xff\xff\xff\xff\x00\x00\x00\x00"s}) {
+  for (const std::string& map :
+       {"x"s, "\x00\x00\x00\x00"s, "\x08\x00\x00\x00\x00\x00\x00\x00"s, "\x03\x00\x00\x00\x00\x00\x00\x00"s,
+        "\x04\x00\x00\x00\x00\x00\x00\x00no end"s, "\xff\xff\xff\xff\x00\x00\x00\x00"s}) {
     VocabularySource source = vocabulary.source("t5", "");
     source.charsmap = map;
     EXPECT_EQ(error_code(source), "bad_vocab");
@@ -134,7 +135,8 @@ TEST(Tokenizer, MergesAgreeWithTheDefinition) {
   for (int round = 0; round < 500; ++round) {
     std::vector<std::string> symbols;
     std::string text;
-    for (size_t i = 0; i < 1 + random() % 60; ++i) symbols.emplace_back(1, static_cast<char>('a' + random() % 3)), text += symbols.back();
+    for (size_t i = 0; i < 1 + random() % 60; ++i)
+      symbols.emplace_back(1, static_cast<char>('a' + random() % 3)), text += symbols.back();
     for (;;) {
       size_t best = merges.size(), at = 0;
       for (size_t i = 0; i + 1 < symbols.size(); ++i) {
@@ -166,10 +168,18 @@ TEST(TokenizerFaults, B2_AnyBytesRoundTrip) {
     std::string text;
     for (size_t i = 0; i < random() % 24; ++i) {
       switch (random() % 4) {
-        case 0: text += static_cast<char>(random()); break;
-        case 1: text += "é"; break;
-        case 2: text += "a "; break;
-        default: text += static_cast<char>(0x80 | random()); break;
+        case 0:
+          text += static_cast<char>(random());
+          break;
+        case 1:
+          text += "é";
+          break;
+        case 2:
+          text += "a ";
+          break;
+        default:
+          text += static_cast<char>(0x80 | random());
+          break;
       }
     }
     EXPECT_EQ(bpe->decode(encode(*bpe, text)), text);
@@ -182,7 +192,10 @@ TEST(Tokenizer, BytesWithoutATokenAreLeftOut) {
   SmallVocabulary vocabulary;
   for (const char* letter : {"a", "b"}) vocabulary.add(letter);
   const auto tokenizer = make_tokenizer(vocabulary.source("gpt2", "gpt-2")).value();
-  EXPECT_EQ(encode(*tokenizer, "a\xff" "b\x01"), (std::vector<Token>{0, 1}));
+  EXPECT_EQ(encode(*tokenizer,
+                   "a\xff"
+                   "b\x01"),
+            (std::vector<Token>{0, 1}));
 }
 
 TEST(Tokenizer, UnknownCharactersWithoutByteTokens) {

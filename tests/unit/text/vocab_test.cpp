@@ -55,10 +55,10 @@ void check(const std::string& base, bool exact) {
   }
 }
 
-#define VOCABULARY(test, name)                               \
-  TEST(Vocabulary, test) {                                   \
-    MARTLET_NEEDS_SHARED("vectors/vocab/" name ".gguf");     \
-    check(shared_path("vectors/vocab/" name), true);         \
+#define VOCABULARY(test, name)                           \
+  TEST(Vocabulary, test) {                               \
+    MARTLET_NEEDS_SHARED("vectors/vocab/" name ".gguf"); \
+    check(shared_path("vectors/vocab/" name), true);     \
   }
 VOCABULARY(DeepseekLlm, "deepseek-llm")
 VOCABULARY(Gemma4, "gemma-4")
@@ -70,8 +70,12 @@ VOCABULARY(Qwen2, "qwen2")
 VOCABULARY(Qwen35, "qwen35")
 VOCABULARY(Starcoder, "starcoder")
 
-TEST(Vocabulary, Unigram) { check("tests/golden/text/unigram", false); }
-TEST(Vocabulary, UnigramWithBytes) { check("tests/golden/text/unigram-bytes", false); }
+TEST(Vocabulary, Unigram) {
+  check("tests/golden/text/unigram", false);
+}
+TEST(Vocabulary, UnigramWithBytes) {
+  check("tests/golden/text/unigram-bytes", false);
+}
 
 }  // namespace
 }  // namespace martlet

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the unigram vocabularies beside this file and the ids that SentencePiece gives for texts, in the layout of the
+"""Makes the unigram vocabularies of tests/golden/text and the ids that SentencePiece gives for texts, in the layout of the
 reference vectors: texts in NAME.inp, split by a separator line, ids in NAME.out, a line a text.
 
-    pip install sentencepiece protobuf gguf; python3 tests/golden/text/make.py   (from the root of the project)
+    pip install sentencepiece protobuf gguf; python3 tools/golden_unigram.py   (from the root of the project)
 """
 import glob
 import os
@@ -14,7 +14,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/text")
 RULES = {"ﬁ": "fi", "ﬂ": "fl", "\u00a0": " ", "\t": " ", "\n": " ", "\r": " ", "\u3000": " ", "e\u0301": "\u00e9", "①": "1",
          "…": "...", "\u200b": "", "½": "1/2"}
 RULES.update({chr(0xFF21 + i): chr(65 + i) for i in range(26)})
