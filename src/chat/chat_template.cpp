@@ -27,7 +27,8 @@ boost::json::object probe(boost::json::value content) {
 // What the template makes of a small conversation; empty when it refuses or does not show its content.
 std::string render_probe(const ChatTemplate& chat_template, boost::json::value content) {
   const TemplateLimits limits{.time = std::chrono::milliseconds(50), .output_bytes = 1 << 20, .memory_bytes = 4 << 20};
-  const auto rendered = chat_template.render(probe(std::move(content)), std::chrono::system_clock::time_point(), limits);
+  const auto rendered =
+      chat_template.render(probe(std::move(content)), std::chrono::system_clock::time_point(), limits);
   return rendered && rendered->text.find("martlet-probe") != std::string::npos ? rendered->text : "";
 }
 

@@ -36,10 +36,10 @@ class ChatTemplate {
   static Result<std::shared_ptr<const ChatTemplate>> parse(std::string_view source);
   ~ChatTemplate();
 
-  // `inputs`: an object with messages, tools, add_generation_prompt, bos_token, eos_token and whatever else the template
-  // reads. Values in `trusted_keys` (bos_token, eos_token) count as the template's own text.
-  // `now`: what strftime_now formats (local time fields are taken from it as UTC).
-  // Errors: "template_error" (a raise_exception's own text included), "template_limit".
+  // `inputs`: an object with messages, tools, add_generation_prompt, bos_token, eos_token and whatever else the
+  // template reads. Values in `trusted_keys` (bos_token, eos_token) count as the template's own text. `now`: what
+  // strftime_now formats (local time fields are taken from it as UTC). Errors: "template_error" (a raise_exception's
+  // own text included), "template_limit".
   Result<Rendered> render(const boost::json::object& inputs, std::chrono::system_clock::time_point now,
                           const TemplateLimits& limits = {}) const;
 

@@ -82,7 +82,8 @@ Result<Rendered> render_chat(const ChatTemplate& chat_template, const Tokenizer&
                              const boost::json::object& inputs, std::chrono::system_clock::time_point now) {
   for (const std::string_view name : kReserved) {
     if (!inputs.contains(json::string_view(name.data(), name.size()))) continue;
-    return Error{ErrorKind::request, "unsupported_parameter", "this name is the template language's own", std::string(name)};
+    return Error{ErrorKind::request, "unsupported_parameter", "this name is the template language's own",
+                 std::string(name)};
   }
   json::object complete = inputs;
   MARTLET_TRY(adapt_messages(complete, chat_template.content()));

@@ -39,8 +39,8 @@ std::optional<Time> parse_time(const std::string& text) {
 Result<json::object> read_inputs(const std::string& path) {
   MARTLET_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   json::error_code code;
-  json::value value = json::parse(json::string_view(text_of(*file).data(), text_of(*file).size()), code, {},
-                                  {.max_depth = 64});
+  json::value value =
+      json::parse(json::string_view(text_of(*file).data(), text_of(*file).size()), code, {}, {.max_depth = 64});
   if (code || !value.is_object()) {
     return Error{ErrorKind::usage, "invalid_json", "the input must be one JSON object with messages", path};
   }
@@ -94,7 +94,8 @@ Status render(const Flags& flags) {
 
 Action define_template_(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
-  app.add_option("model", flags->source, "A model (.gguf file, alias, or hf:owner/repository), or a template (.jinja)")->required();
+  app.add_option("model", flags->source, "A model (.gguf file, alias, or hf:owner/repository), or a template (.jinja)")
+      ->required();
   app.add_option("--input", flags->input, "A JSON file: {\"messages\": [...], \"tools\": [...], ...}")->required();
   app.add_option("--now", flags->now, "The time that the template sees, UTC, as 2026-07-04T12:00:00 (default: now)");
   return [flags] { return render(*flags); };

@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view json = end < size ? input.substr(end + 1) : std::string_view(kConversation);
   const boost::json::value inputs = boost::json::parse(boost::json::string_view(json.data(), json.size()), code);
   if (code || !inputs.is_object()) return 0;
-  const auto rendered = (*parsed)->render(inputs.get_object(), std::chrono::system_clock::time_point(), {.time = std::chrono::milliseconds(50)});
+  const auto rendered = (*parsed)->render(inputs.get_object(), std::chrono::system_clock::time_point(),
+                                          {.time = std::chrono::milliseconds(50)});
   if (!rendered) return 0;
   size_t at = 0;
   for (const martlet::Span& span : rendered->trusted) {

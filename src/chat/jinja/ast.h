@@ -1,7 +1,7 @@
 #pragma once
 
-// The parsed template. Chains (a + b + c, a.b.c|d, elif) are flat, so the depth of the tree is the depth of nesting that
-// the template really has, which the parser bounds. Immutable once parsed.
+// The parsed template. Chains (a + b + c, a.b.c|d, elif) are flat, so the depth of the tree is the depth of nesting
+// that the template really has, which the parser bounds. Immutable once parsed.
 
 #include <cstdint>
 #include <memory>
@@ -74,7 +74,7 @@ struct Sign : Expression {  // -a, +a
   ExpressionPtr operand;
   Value evaluate(Interpreter& interpreter) const override;
 };
-struct Conditional : Expression {  // a if test else b
+struct Conditional : Expression {       // a if test else b
   ExpressionPtr test, then, otherwise;  // otherwise: may be null
   Value evaluate(Interpreter& interpreter) const override;
 };
@@ -209,7 +209,7 @@ struct MacroDefinition : Statement {
 };
 struct CallBlock : Statement {
   MacroCode code;
-  ExpressionPtr callee;     // what stands before the call's parentheses
+  ExpressionPtr callee;  // what stands before the call's parentheses
   CallArguments arguments;
   Flow run(Interpreter& interpreter) const override;
 };

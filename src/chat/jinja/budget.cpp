@@ -3,20 +3,22 @@
 namespace martlet::jinja {
 namespace {
 
-// Threads of the program have at least 512 KiB; half of that is the render's.
-constexpr ptrdiff_t kStackBytes = 256 << 10;
 // The clock is read once for this many units of work: about 20 microseconds.
 constexpr size_t kUnitsPerClock = 256;
 
 thread_local Budget* current_budget = nullptr;
 
-const std::byte* stack_position() { return static_cast<const std::byte*>(__builtin_frame_address(0)); }
-
 }  // namespace
 
-void fail(std::string text) { throw Failure{Failure::Kind::error, std::move(text)}; }
-void fail_at(uint32_t offset, std::string text) { throw Failure{Failure::Kind::error, std::move(text), offset}; }
-void exceed(std::string text) { throw Failure{Failure::Kind::limit, std::move(text)}; }
+void fail(std::string text) {
+  throw Failure{Failure::Kind::error, std::move(text)};
+}
+void fail_at(uint32_t offset, std::string text) {
+  throw Failure{Failure::Kind::error, std::move(text), offset};
+}
+void exceed(std::string text) {
+  throw Failure{Failure::Kind::limit, std::move(text)};
+}
 
 Budget::Budget(const TemplateLimits& limits)
     : limits_(limits), deadline_(std::chrono::steady_clock::now() + limits.time), stack_base_(stack_position()) {}
@@ -44,8 +46,14 @@ void Budget::check_stack() const {
   if (stack_base_ - stack_position() > kStackBytes) exceed("expressions are nested too deeply");
 }
 
-Budget* Budget::current() { return current_budget; }
-Budget::Use::Use(Budget& budget) : previous_(current_budget) { current_budget = &budget; }
-Budget::Use::~Use() { current_budget = previous_; }
+Budget* Budget::current() {
+  return current_budget;
+}
+Budget::Use::Use(Budget& budget) : previous_(current_budget) {
+  current_budget = &budget;
+}
+Budget::Use::~Use() {
+  current_budget = previous_;
+}
 
 }  // namespace martlet::jinja

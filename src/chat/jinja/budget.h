@@ -1,7 +1,7 @@
 #pragma once
 
-// What one render may use. Every container of the interpreter allocates through Allocator, which charges the Budget of the
-// running thread, so no value, however it is built, can grow past the limit; work() stops what only burns time.
+// What one render may use. Every container of the interpreter allocates through Allocator, which charges the Budget of
+// the running thread, so no value, however it is built, can grow past the limit; work() stops what only burns time.
 
 #include <chrono>
 #include <cstddef>
@@ -18,13 +18,19 @@ namespace martlet::jinja {
 struct Failure {
   enum class Kind { error, limit };
   Kind kind;
-  std::string text;  // names of the template may stand in it, bytes of the inputs never
+  std::string text;     // names of the template may stand in it, bytes of the inputs never
   int64_t offset = -1;  // in the source; -1: where the interpreter stands
 };
 
 [[noreturn]] void fail(std::string text);
 [[noreturn]] void fail_at(uint32_t offset, std::string text);
 [[noreturn]] void exceed(std::string text);
+
+// Threads of the program have at least 512 KiB of stack: a parse or a render may use this much of it.
+constexpr ptrdiff_t kStackBytes = 256 << 10;
+inline const std::byte* stack_position() {
+  return static_cast<const std::byte*>(__builtin_frame_address(0));
+}
 
 class Budget {
  public:
@@ -34,7 +40,8 @@ class Budget {
   void work(size_t units);
   void take(size_t bytes);
   void give(size_t bytes) { used_ -= bytes; }
-  // Macro calls and recursive loops nest at most limits.depth deep, and the machine stack below the render stays bounded.
+  // Macro calls and recursive loops nest at most limits.depth deep, and the machine stack below the render stays
+  // bounded.
   void enter();
   void leave() { --depth_; }
   void check_stack() const;
@@ -65,7 +72,9 @@ class Budget {
 };
 
 // Units for `bytes` bytes that are read or written.
-inline size_t units_of(size_t bytes) { return 1 + bytes / 64; }
+inline size_t units_of(size_t bytes) {
+  return 1 + bytes / 64;
+}
 inline void work(size_t units = 1) {
   if (Budget* budget = Budget::current()) budget->work(units);
 }

@@ -14,7 +14,9 @@ const Builtin* find_in(std::span<const Builtin> table, std::string_view name) {
 }
 
 // "/name": by position only.
-bool takes_name(const char* parameter, std::string_view name) { return parameter[0] != '/' && parameter == name; }
+bool takes_name(const char* parameter, std::string_view name) {
+  return parameter[0] != '/' && parameter == name;
+}
 
 void bind(const Builtin& builtin, const Arguments& arguments, Call& call) {
   size_t count = 0;
@@ -24,7 +26,8 @@ void bind(const Builtin& builtin, const Arguments& arguments, Call& call) {
   for (const auto& [name, value] : arguments.named) {
     size_t i = 0;
     while (i < count && !takes_name(builtin.parameters[i], name.view())) ++i;
-    if (i == count || call.given[i]) fail("an argument of '" + std::string(builtin.name) + "' is unknown or given twice");
+    if (i == count || call.given[i])
+      fail("an argument of '" + std::string(builtin.name) + "' is unknown or given twice");
     call.given[i] = &value;
   }
   for (size_t i = 0; i < builtin.required; ++i) {
@@ -50,7 +53,9 @@ Integer Call::integer(size_t index, Integer fallback) const {
   return *integer;
 }
 
-bool Call::boolean(size_t index, bool fallback) const { return given[index] ? truth(*given[index]) : fallback; }
+bool Call::boolean(size_t index, bool fallback) const {
+  return given[index] ? truth(*given[index]) : fallback;
+}
 
 Text Call::text(size_t index, const Text& fallback) const {
   return given[index] ? need_text(*given[index]) : fallback;
@@ -75,7 +80,11 @@ const Builtin* find_filter(std::string_view name) {
   return nullptr;
 }
 
-const Builtin* find_test(std::string_view name) { return find_in(tests(), name); }
-const Builtin* find_global(std::string_view name) { return find_in(globals(), name); }
+const Builtin* find_test(std::string_view name) {
+  return find_in(tests(), name);
+}
+const Builtin* find_global(std::string_view name) {
+  return find_in(globals(), name);
+}
 
 }  // namespace martlet::jinja

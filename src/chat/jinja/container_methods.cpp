@@ -22,8 +22,9 @@ Value values(const Call& call) {
   return make_sequence(Sequence::Kind::values, entries(call, [](const auto& entry) { return entry.second; }));
 }
 Value items(const Call& call) {
-  return make_sequence(Sequence::Kind::items,
-                       entries(call, [](const auto& entry) { return make_tuple({entry.first, entry.second}); }));
+  return make_sequence(Sequence::Kind::items, entries(call, [](const auto& entry) {
+                         return make_tuple({entry.first, entry.second});
+                       }));
 }
 
 Value get(const Call& call) {
@@ -32,11 +33,14 @@ Value get(const Call& call) {
   return call.argument(1) ? *call.argument(1) : Value(None{});
 }
 
-Value copy(const Call& call) { return call.self; }  // nothing can change it
+Value copy(const Call& call) {
+  return call.self;
+}  // nothing can change it
 
 Value from_keys(const Call& call) {
   Dict dict;
-  for (const Value& key : items_of(*call.argument(0))) dict.set(key, call.argument(1) ? *call.argument(1) : Value(None{}));
+  for (const Value& key : items_of(*call.argument(0)))
+    dict.set(key, call.argument(1) ? *call.argument(1) : Value(None{}));
   return make_dict(std::move(dict));
 }
 
@@ -94,7 +98,8 @@ constexpr Builtin kNumberMethods[] = {
 };
 
 constexpr std::string_view kWithheldOfDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
-constexpr std::string_view kWithheldOfList[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
+constexpr std::string_view kWithheldOfList[] = {"append", "clear",  "extend",  "insert",
+                                                "pop",    "remove", "reverse", "sort"};
 
 std::span<const Builtin> methods_of(const Value& value) {
   if (value.text()) return string_methods();
@@ -116,7 +121,7 @@ const Builtin* find_method(const Value& value, std::string_view name) {
 }
 
 bool is_withheld(const Value& value, std::string_view name) {
-  const auto names = value.dict() ? std::span<const std::string_view>(kWithheldOfDict)
+  const auto names = value.dict()                           ? std::span<const std::string_view>(kWithheldOfDict)
                      : value.sequence(Sequence::Kind::list) ? std::span<const std::string_view>(kWithheldOfList)
                                                             : std::span<const std::string_view>();
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -16,11 +16,12 @@ struct Operator {
   Function function;
 };
 constexpr Operator<ArithmeticFunction> kArithmetic[] = {
-    {"+", kAdd, add},           {"-", kAdd, subtract},           {"*", kMultiply, multiply}, {"/", kMultiply, divide},
-    {"//", kMultiply, floor_divide}, {"%", kMultiply, modulo}, {"**", kPower, power}};
-constexpr Operator<CompareFunction> kComparisons[] = {
-    {"==", kCompare, equal},       {"!=", kCompare, not_equal},        {"<", kCompare, less},
-    {"<=", kCompare, less_equal},  {">", kCompare, greater},           {">=", kCompare, greater_equal}};
+    {"+", kAdd, add},         {"-", kAdd, subtract},           {"*", kMultiply, multiply},
+    {"/", kMultiply, divide}, {"//", kMultiply, floor_divide}, {"%", kMultiply, modulo},
+    {"**", kPower, power}};
+constexpr Operator<CompareFunction> kComparisons[] = {{"==", kCompare, equal},  {"!=", kCompare, not_equal},
+                                                      {"<", kCompare, less},    {"<=", kCompare, less_equal},
+                                                      {">", kCompare, greater}, {">=", kCompare, greater_equal}};
 
 template <class Function, size_t N>
 const Operator<Function>* find_operator(const Operator<Function> (&table)[N], std::string_view symbol, int level) {
@@ -179,11 +180,15 @@ ExpressionPtr Parser::with_steps(ExpressionPtr base, Steps steps) const {
 
 ExpressionPtr Parser::parse_primary() {
   switch (current().type) {
-    case TokenType::name: return parse_name();
-    case TokenType::string: return parse_string();
+    case TokenType::name:
+      return parse_name();
+    case TokenType::string:
+      return parse_string();
     case TokenType::integer:
-    case TokenType::floating: return parse_number();
-    default: break;
+    case TokenType::floating:
+      return parse_number();
+    default:
+      break;
   }
   if (is_symbol("[")) return parse_list();
   if (is_symbol("{")) return parse_dict();
@@ -198,7 +203,8 @@ ExpressionPtr Parser::parse_name() {
   static const struct {
     std::string_view name;
     Value value;
-  } kConstants[] = {{"true", true}, {"True", true}, {"false", false}, {"False", false}, {"none", None{}}, {"None", None{}}};
+  } kConstants[] = {{"true", true},   {"True", true},   {"false", false},
+                    {"False", false}, {"none", None{}}, {"None", None{}}};
   for (const auto& constant : kConstants) {
     if (constant.name != token.text) continue;
     auto result = node<Constant>(token.offset);

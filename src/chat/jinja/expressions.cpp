@@ -33,9 +33,13 @@ std::optional<Integer> slice_position(Interpreter& interpreter, const Expression
 
 }  // namespace
 
-Value Constant::evaluate(Interpreter&) const { return value; }
+Value Constant::evaluate(Interpreter&) const {
+  return value;
+}
 
-Value Name::evaluate(Interpreter& interpreter) const { return interpreter.lookup(symbol); }
+Value Name::evaluate(Interpreter& interpreter) const {
+  return interpreter.lookup(symbol);
+}
 
 Value SequenceLiteral::evaluate(Interpreter& interpreter) const {
   Items values;
@@ -62,7 +66,9 @@ Value Logical::evaluate(Interpreter& interpreter) const {
   return value;
 }
 
-Value Negation::evaluate(Interpreter& interpreter) const { return !truth(interpreter.evaluate(*operand)); }
+Value Negation::evaluate(Interpreter& interpreter) const {
+  return !truth(interpreter.evaluate(*operand));
+}
 
 Value Comparison::evaluate(Interpreter& interpreter) const {
   Value left = interpreter.evaluate(*first);

@@ -98,6 +98,8 @@ constexpr Builtin kGlobals[] = {
 
 }  // namespace
 
-std::span<const Builtin> globals() { return kGlobals; }
+std::span<const Builtin> globals() {
+  return kGlobals;
+}
 
 }  // namespace martlet::jinja

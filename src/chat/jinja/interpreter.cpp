@@ -30,7 +30,9 @@ Interpreter::~Interpreter() {
 void Interpreter::keep(const std::shared_ptr<Scope>& scope) {
   if (scopes_.empty() || scopes_.back() != scope) scopes_.push_back(scope);
 }
-void Interpreter::keep(const std::shared_ptr<Namespace>& space) { spaces_.push_back(space); }
+void Interpreter::keep(const std::shared_ptr<Namespace>& space) {
+  spaces_.push_back(space);
+}
 
 Rendered Interpreter::run() {
   Pieces pieces;
@@ -134,7 +136,8 @@ Value Interpreter::item(const Value& subject, const Value& key) {
     if (!length || at < 0 || at >= static_cast<Integer>(*length)) return {};
     if (const Text* text = subject.text()) return slice(*text, {at, 1, 1});
     const Sequence::Kind kind = subject.sequence()->kind;
-    const bool indexable = kind == Sequence::Kind::list || kind == Sequence::Kind::tuple || kind == Sequence::Kind::range;
+    const bool indexable =
+        kind == Sequence::Kind::list || kind == Sequence::Kind::tuple || kind == Sequence::Kind::range;
     return indexable ? subject.sequence()->items[static_cast<size_t>(at)] : Value();
   }
   bool found = false;
@@ -183,7 +186,8 @@ void Interpreter::bind_parameters(const MacroCode& code, Arguments& arguments) {
     explicit_caller |= parameter.symbol == kCaller;
     std::optional<Value> value;
     value = i < arguments.positional.size() ? arguments.positional[i] : take_named(parameter.name.view());
-    if (!value) value = parameter.fallback ? evaluate(*parameter.fallback) : Value(Undefined{name_of(parameter.symbol)});
+    if (!value)
+      value = parameter.fallback ? evaluate(*parameter.fallback) : Value(Undefined{name_of(parameter.symbol)});
     scope_->set(parameter.symbol, *value);
   }
   if (code.takes_caller && !explicit_caller) {

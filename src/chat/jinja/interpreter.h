@@ -61,7 +61,8 @@ class Interpreter {
   Value item(const Value& subject, const Value& key);       // subject[key]
   Value call(const Value& callee, Arguments& arguments);
   Value call_macro(const MacroCode& code, const std::shared_ptr<Scope>& defined_in, Arguments& arguments);
-  // What can be part of a cycle of references (namespaces, scopes that macros refer to) is kept, and emptied at the end.
+  // What can be part of a cycle of references (namespaces, scopes that macros refer to) is kept, and emptied at the
+  // end.
   void keep(const std::shared_ptr<Scope>& scope);
   void keep(const std::shared_ptr<Namespace>& space);
 

@@ -11,10 +11,12 @@ namespace {
 
 constexpr size_t kMaxTokens = 500'000;
 
-constexpr std::string_view kSymbols[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]",
-                                         "(",  ")",  "{",  "}",  ">",  "<",  "=", ".", ":", "|", ",", ";"};
+constexpr std::string_view kSymbols[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
+                                         "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
 
-bool digit(char c) { return c >= '0' && c <= '9'; }
+bool digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 class Lexer {
  public:
@@ -269,7 +271,9 @@ std::string normalize_newlines(std::string_view source) {
   return out;
 }
 
-std::vector<Lexeme> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Lexeme> tokenize(std::string_view source) {
+  return Lexer(source).run();
+}
 
 std::string unescape(std::string_view literal, uint32_t offset) {
   static constexpr std::string_view kSimple = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";  // pairs: letter, character
@@ -300,7 +304,8 @@ std::string unescape(std::string_view literal, uint32_t offset) {
       read_digits(literal, i, 3, 8, false, value);
     } else if (length > 0) {
       const bool good = read_digits(literal, i, length, 16, true, value);
-      if (!good || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) fail_at(offset, "invalid escape in a string");
+      if (!good || value > 0x10ffff || (value >= 0xd800 && value < 0xe000))
+        fail_at(offset, "invalid escape in a string");
     } else if (letter == 'N') {
       fail_at(offset, "named characters (\\N) are not supported");
     } else {

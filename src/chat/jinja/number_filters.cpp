@@ -43,7 +43,8 @@ std::optional<Integer> parse_integer(const Text& text, Integer base) {
   const char* end = digits->data() + digits->size();
   const auto read = std::from_chars(digits->data(), end, magnitude, static_cast<int>(base));
   if (read.ec == std::errc::invalid_argument || read.ptr != end) return std::nullopt;
-  if (read.ec != std::errc() || magnitude > static_cast<uint64_t>(INT64_MAX)) exceed("an integer does not fit in 64 bits");
+  if (read.ec != std::errc() || magnitude > static_cast<uint64_t>(INT64_MAX))
+    exceed("an integer does not fit in 64 bits");
   return negative ? -static_cast<Integer>(magnitude) : static_cast<Integer>(magnitude);
 }
 
@@ -103,7 +104,9 @@ double round_to(double number, Integer precision) {
   if (precision < -308) return 0.0 * number;
   if (precision >= 0) {
     char buffer[700];
-    const char* end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::fixed, static_cast<int>(precision)).ptr;
+    const char* end =
+        std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::fixed, static_cast<int>(precision))
+            .ptr;
     double rounded = 0;
     std::from_chars(buffer, end, rounded);
     return rounded;
@@ -169,9 +172,11 @@ Value filesizeformat(const Call& call) {
     unit *= base;
     if (size >= unit && i + 1 < kLetters.size()) continue;
     char digits[400];
-    const char* const end = std::to_chars(digits, digits + sizeof digits, base * size / unit, std::chars_format::fixed, 1).ptr;
+    const char* const end =
+        std::to_chars(digits, digits + sizeof digits, base * size / unit, std::chars_format::fixed, 1).ptr;
     const char letter = base == 1024 && i == 0 ? 'K' : kLetters[i];
-    return make_text(std::string(digits, static_cast<size_t>(end - digits)) + " " + letter + (base == 1024 ? "iB" : "B"));
+    return make_text(std::string(digits, static_cast<size_t>(end - digits)) + " " + letter +
+                     (base == 1024 ? "iB" : "B"));
   }
 }
 
@@ -186,6 +191,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> number_filters() { return kFilters; }
+std::span<const Builtin> number_filters() {
+  return kFilters;
+}
 
 }  // namespace martlet::jinja

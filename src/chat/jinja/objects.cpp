@@ -198,6 +198,8 @@ std::optional<Value> Cycler::attribute(std::string_view name) {
   return Value(make<BoundBuiltin>(*method, shared_from_this()));
 }
 
-Value Joiner::call(Interpreter&, Arguments&) { return std::exchange(used, true) ? separator : Value(Text()); }
+Value Joiner::call(Interpreter&, Arguments&) {
+  return std::exchange(used, true) ? separator : Value(Text());
+}
 
 }  // namespace martlet::jinja

@@ -15,7 +15,9 @@ namespace {
        "' cannot be combined by this operator");
 }
 
-[[noreturn]] void overflow() { exceed("an integer does not fit in 64 bits"); }
+[[noreturn]] void overflow() {
+  exceed("an integer does not fit in 64 bits");
+}
 
 // Applies one function to two integers, or another to two floats, as Python widens them.
 template <class OfIntegers, class OfNumbers>
@@ -27,7 +29,9 @@ Value numeric(const Value& left, const Value& right, OfIntegers of_integers, OfN
   unsupported(left, right);
 }
 
-Text escaped_if(const Text& text, bool markup) { return markup ? escape_html(text) : text; }
+Text escaped_if(const Text& text, bool markup) {
+  return markup ? escape_html(text) : text;
+}
 
 Value repeat_items(const Sequence& sequence, Integer times) {
   const bool known = sequence.kind == Sequence::Kind::list || sequence.kind == Sequence::Kind::tuple;
@@ -115,8 +119,8 @@ Value divide(const Value& left, const Value& right) {
     return x / y;
   };
   return numeric(
-      left, right,
-      [&](Integer x, Integer y) { return of_numbers(static_cast<double>(x), static_cast<double>(y)); }, of_numbers);
+      left, right, [&](Integer x, Integer y) { return of_numbers(static_cast<double>(x), static_cast<double>(y)); },
+      of_numbers);
 }
 
 Value floor_divide(const Value& left, const Value& right) {
@@ -181,15 +185,27 @@ Value plus(const Value& value) {
   unsupported(value, 0);
 }
 
-bool less(const Value& left, const Value& right) { return compare(left, right) == -1; }
-bool less_equal(const Value& left, const Value& right) { return compare(left, right) <= 0; }
-bool greater(const Value& left, const Value& right) { return compare(left, right) == 1; }
+bool less(const Value& left, const Value& right) {
+  return compare(left, right) == -1;
+}
+bool less_equal(const Value& left, const Value& right) {
+  return compare(left, right) <= 0;
+}
+bool greater(const Value& left, const Value& right) {
+  return compare(left, right) == 1;
+}
 bool greater_equal(const Value& left, const Value& right) {
   const int order = compare(left, right);
   return order == 0 || order == 1;
 }
-bool not_equal(const Value& left, const Value& right) { return !equal(left, right); }
-bool is_in(const Value& item, const Value& container) { return contains(container, item); }
-bool is_not_in(const Value& item, const Value& container) { return !contains(container, item); }
+bool not_equal(const Value& left, const Value& right) {
+  return !equal(left, right);
+}
+bool is_in(const Value& item, const Value& container) {
+  return contains(container, item);
+}
+bool is_not_in(const Value& item, const Value& container) {
+  return !contains(container, item);
+}
 
 }  // namespace martlet::jinja

@@ -67,8 +67,8 @@ class Parser {
   // Statements.
   using Ends = std::initializer_list<std::string_view>;
   Body parse_body(Ends ends);
-  Body parse_block_body(Ends ends);       // after a tag's own words: up to one of `ends`, which is left current
-  Body parse_scope_body(Ends ends);       // the same, for bodies with variables of their own
+  Body parse_block_body(Ends ends);  // after a tag's own words: up to one of `ends`, which is left current
+  Body parse_scope_body(Ends ends);  // the same, for bodies with variables of their own
   void end_block(std::string_view name);
   std::unique_ptr<const Statement> parse_statement();
   std::unique_ptr<const Statement> parse_print();
@@ -93,14 +93,15 @@ class Parser {
   static const StatementRow kStatements[];
 
   Program& program_;
+  const std::byte* const stack_base_ = stack_position();
   std::vector<Lexeme> tokens_;
   size_t at_ = 0;
   std::map<std::string, Symbol, std::less<>> symbols_;
   std::vector<MacroCode*> macros_;  // around the current place
   size_t nodes_ = 0;
   int depth_ = 0;
-  int loops_ = 0;      // within the current macro
-  bool soft_ = false;  // inside a branch that may never run: unknown filters are errors only when it does
+  int loops_ = 0;                  // within the current macro
+  bool soft_ = false;              // inside a branch that may never run: unknown filters are errors only when it does
   std::vector<uint32_t> unknown_;  // offsets of unknown filters and tests outside of such branches
   std::set<std::string, std::less<>> blocks_;
 };
@@ -109,7 +110,8 @@ class Parser {
 class Parser::Depth {
  public:
   explicit Depth(Parser& parser) : parser_(parser) {
-    if (++parser_.depth_ > kMaxDepth) {
+    const bool deep = parser_.stack_base_ - stack_position() > kStackBytes;
+    if (++parser_.depth_ > kMaxDepth || deep) {
       --parser_.depth_;
       parser_.fail_here("the template is nested too deeply");
     }

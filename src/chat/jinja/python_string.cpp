@@ -10,7 +10,9 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
-char32_t codepoint_at(std::string_view text, size_t offset) { return utf8::decode(text, offset).codepoint; }
+char32_t codepoint_at(std::string_view text, size_t offset) {
+  return utf8::decode(text, offset).codepoint;
+}
 
 // Start of the code point that ends at `end`.
 size_t previous(std::string_view text, size_t end) {
@@ -139,7 +141,9 @@ size_t offset_of(const Text& text, size_t index) {
   return at;
 }
 
-size_t index_of(const Text& text, size_t offset) { return text.slice(0, offset).length(); }
+size_t index_of(const Text& text, size_t offset) {
+  return text.slice(0, offset).length();
+}
 
 Text strip(const Text& text, Side side, const Text* characters) {
   work(units_of(text.size()));
@@ -297,12 +301,23 @@ Text escape_html(const Text& text) {
     work(units_of(bytes.size()));
     for (const char c : bytes) {
       switch (c) {
-        case '&': out.append("&amp;", trusted); break;
-        case '<': out.append("&lt;", trusted); break;
-        case '>': out.append("&gt;", trusted); break;
-        case '"': out.append("&#34;", trusted); break;
-        case '\'': out.append("&#39;", trusted); break;
-        default: out.append(std::string_view(&c, 1), trusted);
+        case '&':
+          out.append("&amp;", trusted);
+          break;
+        case '<':
+          out.append("&lt;", trusted);
+          break;
+        case '>':
+          out.append("&gt;", trusted);
+          break;
+        case '"':
+          out.append("&#34;", trusted);
+          break;
+        case '\'':
+          out.append("&#39;", trusted);
+          break;
+        default:
+          out.append(std::string_view(&c, 1), trusted);
       }
     }
   });

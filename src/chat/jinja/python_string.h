@@ -1,7 +1,7 @@
 #pragma once
 
-// Python's string algorithms on texts of UTF-8: linear in their input, provenance kept. Positions are byte offsets unless
-// a name says otherwise.
+// Python's string algorithms on texts of UTF-8: linear in their input, provenance kept. Positions are byte offsets
+// unless a name says otherwise.
 
 #include <optional>
 #include <string_view>
@@ -63,7 +63,8 @@ struct SliceRange {
   Integer start, step;
   size_t count;
 };
-SliceRange slice_range(size_t length, std::optional<Integer> start, std::optional<Integer> stop, std::optional<Integer> step);
+SliceRange slice_range(size_t length, std::optional<Integer> start, std::optional<Integer> stop,
+                       std::optional<Integer> step);
 Text slice(const Text& text, const SliceRange& range);  // in code points
 
 }  // namespace martlet::jinja

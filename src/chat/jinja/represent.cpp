@@ -31,9 +31,12 @@ void represent_text(const Text& text, TextBuilder& out) {
     } else if (c == '\n' || c == '\r' || c == '\t') {
       out.append(c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t", false);
     } else if (decoded.valid && !is_printable(c)) {
-      if (c < 0x100) append_hex(out, "\\x", c, 2);
-      else if (c < 0x10000) append_hex(out, "\\u", c, 4);
-      else append_hex(out, "\\U", c, 8);
+      if (c < 0x100)
+        append_hex(out, "\\x", c, 2);
+      else if (c < 0x10000)
+        append_hex(out, "\\u", c, 4);
+      else
+        append_hex(out, "\\U", c, 8);
     } else {
       out.append(raw, false);
     }
@@ -53,11 +56,16 @@ void represent_items(const Items& items, std::string_view open, std::string_view
 
 void represent_sequence(const Sequence& sequence, TextBuilder& out) {
   switch (sequence.kind) {
-    case Sequence::Kind::list: return represent_items(sequence.items, "[", "]", out);
-    case Sequence::Kind::tuple: return represent_items(sequence.items, "(", sequence.items.size() == 1 ? ",)" : ")", out);
-    case Sequence::Kind::keys: return represent_items(sequence.items, "dict_keys([", "])", out);
-    case Sequence::Kind::values: return represent_items(sequence.items, "dict_values([", "])", out);
-    case Sequence::Kind::items: return represent_items(sequence.items, "dict_items([", "])", out);
+    case Sequence::Kind::list:
+      return represent_items(sequence.items, "[", "]", out);
+    case Sequence::Kind::tuple:
+      return represent_items(sequence.items, "(", sequence.items.size() == 1 ? ",)" : ")", out);
+    case Sequence::Kind::keys:
+      return represent_items(sequence.items, "dict_keys([", "])", out);
+    case Sequence::Kind::values:
+      return represent_items(sequence.items, "dict_values([", "])", out);
+    case Sequence::Kind::items:
+      return represent_items(sequence.items, "dict_items([", "])", out);
     case Sequence::Kind::iterator: {
       out.append("<", false);
       out.append(sequence.generator, false);

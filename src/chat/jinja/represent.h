@@ -6,9 +6,9 @@
 
 namespace martlet::jinja {
 
-Text to_text(const Value& value);                        // str()
-void represent(const Value& value, TextBuilder& out);    // repr(), untrusted
-std::string represent_number(double number);             // repr() of a float: shortest digits that read back the same
+Text to_text(const Value& value);                      // str()
+void represent(const Value& value, TextBuilder& out);  // repr(), untrusted
+std::string represent_number(double number);           // repr() of a float: shortest digits that read back the same
 
 struct JsonOptions {
   bool ensure_ascii = false;

@@ -15,7 +15,8 @@ Items attribute_parts(const Value& attribute) {
   const Text dot(".", true);
   for (const Value& part : split(*text, &dot, -1)) {
     const std::string_view bytes = part.text()->view();
-    const bool number = !bytes.empty() && bytes.size() < 18 && std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool number = !bytes.empty() && bytes.size() < 18 &&
+                        std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= '0' && c <= '9'; });
     parts.push_back(number ? Value(Integer{std::stoll(std::string(bytes))}) : part);
   }
   return parts;
@@ -159,7 +160,9 @@ Value join(const Call& call) {
 }
 
 // map() and select() take any false value, None too, for nothing.
-Items items_or_none(const Value& value) { return truth(value) ? items_of(value) : Items(); }
+Items items_or_none(const Value& value) {
+  return truth(value) ? items_of(value) : Items();
+}
 
 // map('filter', arguments ...) or map(attribute='name', default=...)
 Value map(const Call& call) {
@@ -168,9 +171,12 @@ Value map(const Call& call) {
   if (all.positional.empty()) {
     const Value *attribute = nullptr, *fallback = nullptr;
     for (const auto& [name, value] : all.named) {
-      if (name.view() == "attribute") attribute = &value;
-      else if (name.view() == "default") fallback = &value;
-      else fail("unexpected keyword argument of map()");
+      if (name.view() == "attribute")
+        attribute = &value;
+      else if (name.view() == "default")
+        fallback = &value;
+      else
+        fail("unexpected keyword argument of map()");
     }
     if (!attribute) fail("map() wants a filter or an attribute");
     const Getter getter(call, attribute, fallback);
@@ -264,7 +270,8 @@ Value slice_filter(const Call& call) {
   const Items items = items_of(call.self);
   const Integer slices = call.integer(0);
   if (slices == 0) fail("division by zero");
-  const Integer size = static_cast<Integer>(items.size()) / slices, longer = static_cast<Integer>(items.size()) % slices;
+  const Integer size = static_cast<Integer>(items.size()) / slices,
+                longer = static_cast<Integer>(items.size()) % slices;
   Items out;
   auto at = items.begin();
   for (Integer i = 0; i < slices; ++i) {
@@ -279,7 +286,8 @@ Value slice_filter(const Call& call) {
 
 Value attribute(const Call& call) {
   const Text name = call.text(0);
-  const bool entry_only = call.self.dict() && !name.view().starts_with("__") && !find_method(call.self, name.view()) && !is_withheld(call.self, name.view());
+  const bool entry_only = call.self.dict() && !name.view().starts_with("__") && !find_method(call.self, name.view()) &&
+                          !is_withheld(call.self, name.view());
   return entry_only ? Value() : call.interpreter.attribute(call.self, name);
 }
 
@@ -318,6 +326,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> sequence_filters() { return kFilters; }
+std::span<const Builtin> sequence_filters() {
+  return kFilters;
+}
 
 }  // namespace martlet::jinja

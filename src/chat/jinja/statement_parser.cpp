@@ -9,14 +9,22 @@ struct Parser::StatementRow {
 };
 
 const Parser::StatementRow Parser::kStatements[] = {
-    {"print", &Parser::parse_print},        {"if", &Parser::parse_if},
-    {"for", &Parser::parse_for},            {"set", &Parser::parse_set},
-    {"macro", &Parser::parse_macro},        {"call", &Parser::parse_call_block},
-    {"filter", &Parser::parse_filter_block}, {"with", &Parser::parse_with},
-    {"block", &Parser::parse_block},        {"generation", &Parser::parse_generation},
-    {"break", &Parser::parse_loop_control}, {"continue", &Parser::parse_loop_control},
-    {"include", &Parser::parse_refused},    {"import", &Parser::parse_refused},
-    {"from", &Parser::parse_refused},       {"extends", &Parser::parse_refused},
+    {"print", &Parser::parse_print},
+    {"if", &Parser::parse_if},
+    {"for", &Parser::parse_for},
+    {"set", &Parser::parse_set},
+    {"macro", &Parser::parse_macro},
+    {"call", &Parser::parse_call_block},
+    {"filter", &Parser::parse_filter_block},
+    {"with", &Parser::parse_with},
+    {"block", &Parser::parse_block},
+    {"generation", &Parser::parse_generation},
+    {"break", &Parser::parse_loop_control},
+    {"continue", &Parser::parse_loop_control},
+    {"include", &Parser::parse_refused},
+    {"import", &Parser::parse_refused},
+    {"from", &Parser::parse_refused},
+    {"extends", &Parser::parse_refused},
     {"autoescape", &Parser::parse_refused},
 };
 
@@ -39,12 +47,18 @@ Lexeme Parser::advance() {
 bool Parser::is_symbol(std::string_view text) const {
   return current().type == TokenType::symbol && current().text == text;
 }
-bool Parser::is_name(std::string_view text) const { return current().type == TokenType::name && current().text == text; }
+bool Parser::is_name(std::string_view text) const {
+  return current().type == TokenType::name && current().text == text;
+}
 bool Parser::is_any_name(std::initializer_list<std::string_view> names) const {
   return std::any_of(names.begin(), names.end(), [this](std::string_view name) { return is_name(name); });
 }
-bool Parser::skip_symbol(std::string_view text) { return is_symbol(text) && (advance(), true); }
-bool Parser::skip_name(std::string_view text) { return is_name(text) && (advance(), true); }
+bool Parser::skip_symbol(std::string_view text) {
+  return is_symbol(text) && (advance(), true);
+}
+bool Parser::skip_name(std::string_view text) {
+  return is_name(text) && (advance(), true);
+}
 
 void Parser::expect_symbol(std::string_view text) {
   if (!skip_symbol(text)) fail_here("'" + std::string(text) + "' is expected");
@@ -61,7 +75,9 @@ void Parser::expect(TokenType type, const char* what) {
   advance();
 }
 
-void Parser::fail_here(std::string text) const { fail_at(current().offset, std::move(text)); }
+void Parser::fail_here(std::string text) const {
+  fail_at(current().offset, std::move(text));
+}
 
 Symbol Parser::intern(std::string_view name) {
   const auto found = symbols_.find(name);

@@ -8,7 +8,9 @@
 namespace martlet::jinja {
 namespace {
 
-const Text& self(const Call& call) { return *call.self.text(); }
+const Text& self(const Call& call) {
+  return *call.self.text();
+}
 
 // An argument as the method of a markup string sees it: escaped.
 Text argument_text(const Call& call, size_t index) {
@@ -21,7 +23,9 @@ std::optional<Text> optional_text(const Call& call, size_t index) {
   return argument_text(call, index);
 }
 
-Text same_markup(const Call& call, const Text& text) { return text.with_markup(self(call).markup()); }
+Text same_markup(const Call& call, const Text& text) {
+  return text.with_markup(self(call).markup());
+}
 
 template <Side side>
 Value strip_method(const Call& call) {
@@ -139,8 +143,8 @@ Value replace_method(const Call& call) {
 
 template <Side fill_side>
 Value pad_method(const Call& call) {
-  return same_markup(call, pad(self(call), call.integer(0), call.argument(1) ? argument_text(call, 1) : Text(" ", false),
-                               fill_side));
+  return same_markup(
+      call, pad(self(call), call.integer(0), call.argument(1) ? argument_text(call, 1) : Text(" ", false), fill_side));
 }
 
 Value fill_zeros(const Call& call) {
@@ -169,15 +173,23 @@ Value format_map(const Call& call) {
   return same_markup(call, string_format(call.interpreter, self(call), arguments));
 }
 
-bool is_identifier_text(const Text& text) { return is_identifier(text.view()); }
+bool is_identifier_text(const Text& text) {
+  return is_identifier(text.view());
+}
 bool is_ascii_text(const Text& text) {
   const std::string_view bytes = text.view();
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
-bool is_printable_text(const Text& text) { return text.empty() || is_every(text, is_printable); }
-bool is_alphanumeric(char32_t c) { return is_alpha(c) || is_numeric(c); }
+bool is_printable_text(const Text& text) {
+  return text.empty() || is_every(text, is_printable);
+}
+bool is_alphanumeric(char32_t c) {
+  return is_alpha(c) || is_numeric(c);
+}
 
-Value unsupported(const Call&) { fail("this string method is not supported"); }
+Value unsupported(const Call&) {
+  fail("this string method is not supported");
+}
 
 constexpr Builtin kMethods[] = {
     {"capitalize", {}, 0, map_method<capitalize>},
@@ -186,7 +198,10 @@ constexpr Builtin kMethods[] = {
     {"count", {"/sub", "/start", "/end"}, 1, count_method},
     {"encode", {"*"}, 0, unsupported},
     {"endswith", {"/suffix", "/start", "/end"}, 1, affix_method<true>},
-    {"expandtabs", {"tabsize"}, 0, [](const Call& call) -> Value { return expand_tabs(self(call), call.integer(0, 8)); }},
+    {"expandtabs",
+     {"tabsize"},
+     0,
+     [](const Call& call) -> Value { return expand_tabs(self(call), call.integer(0, 8)); }},
     {"find", {"/sub", "/start", "/end"}, 1, find_method_<false>},
     {"format", {"*"}, 0, format_method},
     {"format_map", {"/mapping"}, 1, format_map},
@@ -219,7 +234,10 @@ constexpr Builtin kMethods[] = {
     {"rsplit", {"sep", "maxsplit"}, 0, split_method<rsplit>},
     {"rstrip", {"/chars"}, 0, strip_method<Side::right>},
     {"split", {"sep", "maxsplit"}, 0, split_method<split>},
-    {"splitlines", {"keepends"}, 0, [](const Call& call) { return make_list(split_lines(self(call), call.boolean(0, false))); }},
+    {"splitlines",
+     {"keepends"},
+     0,
+     [](const Call& call) { return make_list(split_lines(self(call), call.boolean(0, false))); }},
     {"startswith", {"/prefix", "/start", "/end"}, 1, affix_method<false>},
     {"strip", {"/chars"}, 0, strip_method<Side::both>},
     {"swapcase", {}, 0, map_method<swapcase>},
@@ -231,6 +249,8 @@ constexpr Builtin kMethods[] = {
 
 }  // namespace
 
-std::span<const Builtin> string_methods() { return kMethods; }
+std::span<const Builtin> string_methods() {
+  return kMethods;
+}
 
 }  // namespace martlet::jinja

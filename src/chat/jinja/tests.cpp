@@ -32,7 +32,10 @@ bool is_iterable(const Value& value) {
 
 constexpr Builtin kTests[] = {
     {"boolean", {}, 0, [](const Call& c) { return Value(c.self.get<bool>() != nullptr); }},
-    {"callable", {}, 0, [](const Call& c) { return Value((c.self.object() && c.self.object()->callable()) || c.self.undefined()); }},
+    {"callable",
+     {},
+     0,
+     [](const Call& c) { return Value((c.self.object() && c.self.object()->callable()) || c.self.undefined()); }},
     {"defined", {}, 0, [](const Call& c) { return Value(!c.self.undefined()); }},
     {"divisibleby", {"num"}, 1, [](const Call& c) { return Value(remainder(c.self, *c.argument(0)) == 0); }},
     {"escaped", {}, 0, [](const Call& c) { return Value(c.self.text() && c.self.text()->markup()); }},
@@ -74,6 +77,8 @@ constexpr Builtin kTests[] = {
 
 }  // namespace
 
-std::span<const Builtin> tests() { return kTests; }
+std::span<const Builtin> tests() {
+  return kTests;
+}
 
 }  // namespace martlet::jinja

@@ -49,9 +49,13 @@ Text Text::borrow(std::string_view bytes, bool trusted) {
   return text;
 }
 
-std::string_view Text::view() const { return body_ ? body_->bytes.substr(begin_, size_) : std::string_view(); }
+std::string_view Text::view() const {
+  return body_ ? body_->bytes.substr(begin_, size_) : std::string_view();
+}
 
-bool Text::ascii() const { return !body_ || body_->ascii; }
+bool Text::ascii() const {
+  return !body_ || body_->ascii;
+}
 
 size_t Text::length() const {
   if (ascii()) return size();

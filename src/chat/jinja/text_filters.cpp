@@ -10,7 +10,9 @@ namespace martlet::jinja {
 namespace {
 
 // What most text filters do to a value that is no string: str() of it. Markup stays markup.
-Text soft_text(const Call& call) { return call.self.text() ? *call.self.text() : to_text(call.self); }
+Text soft_text(const Call& call) {
+  return call.self.text() ? *call.self.text() : to_text(call.self);
+}
 
 template <Text (*function)(const Text&)>
 Value map_filter(const Call& call) {
@@ -150,7 +152,11 @@ class Wrapper {
 
   void break_chunk(size_t at, size_t room) {
     const Text chunk = chunks_[at];
-    const size_t cut = offset_of(chunk, std::max<size_t>(room, 1));
+    size_t cut = offset_of(chunk, room);
+    const size_t hyphen = breaks_hyphens_ ? chunk.view().substr(0, cut).rfind('-') : std::string_view::npos;
+    const bool divides = hyphen != std::string_view::npos &&
+                         chunk.view().substr(0, hyphen).find_first_not_of('-') != std::string_view::npos;
+    if (divides) cut = hyphen + 1;
     chunks_[at] = chunk.slice(0, cut);
     chunks_.insert(chunks_.begin() + static_cast<ptrdiff_t>(at) + 1, chunk.slice(cut, chunk.size()));
     work(chunks_.size() / 8 + 1);
@@ -196,7 +202,8 @@ Value wordcount(const Call& call) {
 std::string quote_url(std::string_view bytes, bool query) {
   std::string out;
   for (const char c : bytes) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_.-~").find(c) != std::string_view::npos;
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_.-~").find(c) != std::string_view::npos;
     if (plain || (c == '/' && !query)) {
       out += c;
     } else if (c == ' ' && query) {
@@ -238,7 +245,8 @@ Value xmlattr(const Call& call) {
   for (const auto& [key, value] : need_dict(call.self).entries()) {
     if (value.none() || value.undefined()) continue;
     const Text& name = need_text(key);
-    if (name.view().find_first_of(" \t\n\r\f\v/>=") != std::string_view::npos) fail("invalid character in an attribute's name");
+    if (name.view().find_first_of(" \t\n\r\f\v/>=") != std::string_view::npos)
+      fail("invalid character in an attribute's name");
     if (out.size() > 0 || call.boolean(0, true)) out.append(" ", false);
     out.append(escape_html(name));
     out.append("=\"", false);
@@ -298,14 +306,17 @@ Value tojson(const Call& call) {
 }
 
 Value format_filter(const Call& call) {
-  if (!call.all.positional.empty() && !call.all.named.empty()) fail("format() takes either positional or named arguments");
+  if (!call.all.positional.empty() && !call.all.named.empty())
+    fail("format() takes either positional or named arguments");
   if (call.all.named.empty()) return printf_format(soft_text(call), make_tuple(call.all.positional));
   Dict dict;
   for (const auto& [name, value] : call.all.named) dict.set(name, value);
   return printf_format(soft_text(call), make_dict(std::move(dict)));
 }
 
-Value escape(const Call& call) { return escape_html(soft_text(call)); }
+Value escape(const Call& call) {
+  return escape_html(soft_text(call));
+}
 
 Value represent_filter(const Call& call) {
   TextBuilder out;
@@ -315,9 +326,10 @@ Value represent_filter(const Call& call) {
 
 constexpr Builtin kFilters[] = {
     {"capitalize", {}, 0, map_filter<capitalize>},
-    {"center", {"width"}, 0, [](const Call& call) -> Value {
-       return pad(soft_text(call), call.integer(0, 80), Text(" ", false), Side::both);
-     }},
+    {"center",
+     {"width"},
+     0,
+     [](const Call& call) -> Value { return pad(soft_text(call), call.integer(0, 80), Text(" ", false), Side::both); }},
     {"e", {}, 0, escape},
     {"escape", {}, 0, escape},
     {"forceescape", {}, 0, [](const Call& call) -> Value { return escape_html(to_text(call.self)); }},
@@ -342,6 +354,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> text_filters() { return kFilters; }
+std::span<const Builtin> text_filters() {
+  return kFilters;
+}
 
 }  // namespace martlet::jinja

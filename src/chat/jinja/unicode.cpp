@@ -14,15 +14,19 @@ struct FullUpper {
   std::u32string_view upper, title;
 };
 constexpr FullUpper kFullUpper[] = {
-    {0x00df, U"SS", U"Ss"},           {0x0149, U"\u02bcN", U"\u02bcN"}, {0x01f0, U"J\u030c", U"J\u030c"},
-    {0x0587, U"\u0535\u0552", U"\u0535\u0582"}, {0x1e96, U"H\u0331", U"H\u0331"}, {0x1e97, U"T\u0308", U"T\u0308"},
-    {0x1e98, U"W\u030a", U"W\u030a"}, {0x1e99, U"Y\u030a", U"Y\u030a"}, {0x1e9a, U"A\u02be", U"A\u02be"},
-    {0xfb00, U"FF", U"Ff"},           {0xfb01, U"FI", U"Fi"},           {0xfb02, U"FL", U"Fl"},
-    {0xfb03, U"FFI", U"Ffi"},         {0xfb04, U"FFL", U"Ffl"},         {0xfb05, U"ST", U"St"},
-    {0xfb06, U"ST", U"St"},
+    {0x00df, U"SS", U"Ss"},           {0x0149, U"\u02bcN", U"\u02bcN"},
+    {0x01f0, U"J\u030c", U"J\u030c"}, {0x0587, U"\u0535\u0552", U"\u0535\u0582"},
+    {0x1e96, U"H\u0331", U"H\u0331"}, {0x1e97, U"T\u0308", U"T\u0308"},
+    {0x1e98, U"W\u030a", U"W\u030a"}, {0x1e99, U"Y\u030a", U"Y\u030a"},
+    {0x1e9a, U"A\u02be", U"A\u02be"}, {0xfb00, U"FF", U"Ff"},
+    {0xfb01, U"FI", U"Fi"},           {0xfb02, U"FL", U"Fl"},
+    {0xfb03, U"FFI", U"Ffi"},         {0xfb04, U"FFL", U"Ffl"},
+    {0xfb05, U"ST", U"St"},           {0xfb06, U"ST", U"St"},
 };
 
-utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+utf8proc_category_t category(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
 
 bool cased(char32_t c) {
   const auto kind = category(c);
@@ -54,11 +58,10 @@ void append_cased(TextBuilder& out, char32_t c, bool trusted, Case to) {
 // A Greek capital sigma that ends a word becomes a final sigma.
 bool is_final_sigma(std::string_view text, size_t at) {
   bool before = false;
-  for (size_t i = at; i > 0 && !before;) {
-    do --i;
-    while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80);
-    before = cased(utf8::decode(text, i).codepoint);
-    break;
+  if (at > 0) {
+    size_t previous = at - 1;
+    while (previous > 0 && (static_cast<unsigned char>(text[previous]) & 0xc0) == 0x80) --previous;
+    before = cased(utf8::decode(text, previous).codepoint);
   }
   const size_t next = at + 2;
   return before && (next >= text.size() || !cased(utf8::decode(text, next).codepoint));
@@ -100,8 +103,12 @@ void for_each_codepoint(std::string_view text, Visit visit) {
   }
 }
 
-bool is_upper_letter(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
-bool is_lower_letter(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LL; }
+bool is_upper_letter(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_LU;
+}
+bool is_lower_letter(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_LL;
+}
 
 bool is_case(const Text& text, bool (*wanted)(char32_t)) {
   bool any = false, all = true;
@@ -142,7 +149,8 @@ Text casefold(const Text& text) {
   return out.take().with_markup(text.markup());
 }
 Text capitalize(const Text& text) {
-  return map_case(text, [first = true](char32_t) mutable { return std::exchange(first, false) ? Case::title : Case::lower; });
+  return map_case(text,
+                  [first = true](char32_t) mutable { return std::exchange(first, false) ? Case::title : Case::lower; });
 }
 Text title(const Text& text) {
   return map_case(text, [inside = false](char32_t c) mutable {
@@ -163,7 +171,9 @@ bool is_alpha(char32_t c) {
   const auto kind = category(c);
   return cased(c) || kind == UTF8PROC_CATEGORY_LM || kind == UTF8PROC_CATEGORY_LO;
 }
-bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
+bool is_decimal(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_ND;
+}
 bool is_digit(char32_t c) {
   // Superscripts, subscripts and circled digits have the property Numeric_Type=Digit.
   return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
@@ -183,15 +193,24 @@ bool is_printable(char32_t c) {
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return false;
-    case UTF8PROC_CATEGORY_ZS: return c == ' ';
-    default: return true;
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return c == ' ';
+    default:
+      return true;
   }
 }
-bool is_word(char32_t c) { return c == '_' || is_alpha(c) || is_numeric(c); }
+bool is_word(char32_t c) {
+  return c == '_' || is_alpha(c) || is_numeric(c);
+}
 
-bool is_upper(const Text& text) { return is_case(text, is_upper_letter); }
-bool is_lower(const Text& text) { return is_case(text, is_lower_letter); }
+bool is_upper(const Text& text) {
+  return is_case(text, is_upper_letter);
+}
+bool is_lower(const Text& text) {
+  return is_case(text, is_lower_letter);
+}
 bool is_title(const Text& text) {
   bool any = false, good = true, inside = false;
   for_each_codepoint(text.view(), [&](char32_t c) {

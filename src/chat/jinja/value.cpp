@@ -18,7 +18,9 @@ int depth_of(const Value& value) {
   return 0;
 }
 
-int sign(auto difference) { return difference < 0 ? -1 : difference > 0 ? 1 : 0; }
+int sign(auto difference) {
+  return difference < 0 ? -1 : difference > 0 ? 1 : 0;
+}
 
 // Exact: an integer of 64 bits may not be representable as a double.
 int compare_numbers(Integer left, double right) {
@@ -82,8 +84,12 @@ bool comparable_kind(const Sequence& left, const Sequence& right) {
 
 }  // namespace
 
-std::optional<Value> Object::attribute(std::string_view) { return std::nullopt; }
-Value Object::call(Interpreter&, Arguments&) { fail("an object of type '" + std::string(type_name()) + "' is not callable"); }
+std::optional<Value> Object::attribute(std::string_view) {
+  return std::nullopt;
+}
+Value Object::call(Interpreter&, Arguments&) {
+  fail("an object of type '" + std::string(type_name()) + "' is not callable");
+}
 void Object::represent(TextBuilder& out) {
   out.append("<", false);
   out.append(type_name(), false);
@@ -202,20 +208,27 @@ Value make_iterator(Items items, std::string_view generator) {
   return std::shared_ptr<const Sequence>(std::move(sequence));
 }
 
-Value make_dict(Dict dict) { return std::shared_ptr<const Dict>(make<Dict>(std::move(dict))); }
+Value make_dict(Dict dict) {
+  return std::shared_ptr<const Dict>(make<Dict>(std::move(dict)));
+}
 
 Value from_json(const boost::json::value& json, bool trusted) {
   check_stack();
   work();
   switch (json.kind()) {
-    case boost::json::kind::null: return None{};
-    case boost::json::kind::bool_: return json.get_bool();
-    case boost::json::kind::int64: return Integer{json.get_int64()};
+    case boost::json::kind::null:
+      return None{};
+    case boost::json::kind::bool_:
+      return json.get_bool();
+    case boost::json::kind::int64:
+      return Integer{json.get_int64()};
     case boost::json::kind::uint64:
       if (json.get_uint64() > INT64_MAX) exceed("an integer of the inputs does not fit in 64 bits");
       return static_cast<Integer>(json.get_uint64());
-    case boost::json::kind::double_: return json.get_double();
-    case boost::json::kind::string: return Text::borrow(json.get_string(), trusted);
+    case boost::json::kind::double_:
+      return json.get_double();
+    case boost::json::kind::string:
+      return Text::borrow(json.get_string(), trusted);
     case boost::json::kind::array: {
       Items items;
       items.reserve(json.get_array().size());
@@ -244,13 +257,20 @@ std::string_view type_name(const Value& value) {
   if (const Object* object = value.object()) return object->type_name();
   const Sequence& sequence = *value.sequence();
   switch (sequence.kind) {
-    case Sequence::Kind::list: return "list";
-    case Sequence::Kind::tuple: return "tuple";
-    case Sequence::Kind::range: return "range";
-    case Sequence::Kind::iterator: return sequence.generator;
-    case Sequence::Kind::keys: return "dict_keys";
-    case Sequence::Kind::values: return "dict_values";
-    case Sequence::Kind::items: return "dict_items";
+    case Sequence::Kind::list:
+      return "list";
+    case Sequence::Kind::tuple:
+      return "tuple";
+    case Sequence::Kind::range:
+      return "range";
+    case Sequence::Kind::iterator:
+      return sequence.generator;
+    case Sequence::Kind::keys:
+      return "dict_keys";
+    case Sequence::Kind::values:
+      return "dict_values";
+    case Sequence::Kind::items:
+      return "dict_items";
   }
   return "object";
 }

@@ -47,11 +47,11 @@ struct Sequence {
   enum class Kind : uint8_t { list, tuple, range, iterator, keys, values, items };
   Kind kind = Kind::list;
   Items items;
-  int depth = 1;                        // nesting of containers below and including this one
-  std::array<Integer, 3> range{};       // start, stop, step of a range
-  bool grouped = false;                 // a tuple (grouper, list) of the filter groupby, which names its items
-  std::string_view generator;           // Python's type name of an iterator
-  mutable size_t consumed = 0;          // items that an iterator has given
+  int depth = 1;                   // nesting of containers below and including this one
+  std::array<Integer, 3> range{};  // start, stop, step of a range
+  bool grouped = false;            // a tuple (grouper, list) of the filter groupby, which names its items
+  std::string_view generator;      // Python's type name of an iterator
+  mutable size_t consumed = 0;     // items that an iterator has given
 };
 
 class Value {
@@ -88,8 +88,8 @@ class Value {
   std::optional<double> number() const;
 
  private:
-  std::variant<Undefined, None, bool, Integer, double, Text, std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>,
-               std::shared_ptr<Object>>
+  std::variant<Undefined, None, bool, Integer, double, Text, std::shared_ptr<const Sequence>,
+               std::shared_ptr<const Dict>, std::shared_ptr<Object>>
       state_;
 };
 
@@ -115,12 +115,18 @@ class Dict {
 // 1 + the nesting of `child`, at least `depth`; fails when that is too deep.
 int deeper(int depth, const Value& child);
 Value make_sequence(Sequence::Kind kind, Items items);
-inline Value make_list(Items items) { return make_sequence(Sequence::Kind::list, std::move(items)); }
-inline Value make_tuple(Items items) { return make_sequence(Sequence::Kind::tuple, std::move(items)); }
+inline Value make_list(Items items) {
+  return make_sequence(Sequence::Kind::list, std::move(items));
+}
+inline Value make_tuple(Items items) {
+  return make_sequence(Sequence::Kind::tuple, std::move(items));
+}
 // `generator`: a literal, Python's type name.
 Value make_iterator(Items items, std::string_view generator = "generator");
 Value make_dict(Dict dict);
-inline Value make_text(std::string_view bytes, bool trusted = false) { return Text(bytes, trusted); }
+inline Value make_text(std::string_view bytes, bool trusted = false) {
+  return Text(bytes, trusted);
+}
 // Strings borrow from `json`, which must outlive the value; they are untrusted unless `trusted`.
 Value from_json(const boost::json::value& json, bool trusted);
 

@@ -21,7 +21,8 @@ std::string repeated(const std::string& text, size_t count) {
 }
 
 // The error code of parsing and rendering `source`, or "" when it renders.
-std::string outcome(std::string_view source, const boost::json::object& inputs = {}, const TemplateLimits& limits = {}) {
+std::string outcome(std::string_view source, const boost::json::object& inputs = {},
+                    const TemplateLimits& limits = {}) {
   const auto parsed = ChatTemplate::parse(source);
   if (!parsed) return parsed.error().code;
   const auto rendered = (*parsed)->render(inputs, vector_time(), limits);
@@ -60,28 +61,32 @@ INSTANTIATE_TEST_SUITE_P(
         "{{ range(10 ** 9) | list }}", "{{ range(10 ** 18) }}", "{{ 'a' * 10 ** 9 }}", "{{ [0] * 10 ** 9 }}",
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{% macro m() %}x{{ m() }}{{ m() }}{% endmacro %}{{ m() }}",
         "{% macro m(x) %}{% call m(x) %}{{ caller() }}{% endcall %}{% endmacro %}{{ m(1) }}",
-        "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-        "{{ 'x'.center(10 ** 12) }}", "{{ 'x'|center(10 ** 9) }}", "{{ '{:>1000000000}'.format(1) }}", "{{ '%1000000000d' % 1 }}",
-        "{{ '%.100000000f' % 1.5 }}", "{{ '{:.100000000f}'.format(1.5) }}", "{{ 'x'.ljust(10 ** 10) }}", "{{ '5'.zfill(10 ** 10) }}",
-        "{{ 'a\tb'.expandtabs(10 ** 10) }}", "{{ 'x'|indent(10 ** 10, true) }}", "{{ [1]|tojson(indent=10 ** 10) }}",
+        "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "{{ 'x'.center(10 ** 12) }}",
+        "{{ 'x'|center(10 ** 9) }}", "{{ '{:>1000000000}'.format(1) }}", "{{ '%1000000000d' % 1 }}",
+        "{{ '%.100000000f' % 1.5 }}", "{{ '{:.100000000f}'.format(1.5) }}", "{{ 'x'.ljust(10 ** 10) }}",
+        "{{ '5'.zfill(10 ** 10) }}", "{{ 'a\tb'.expandtabs(10 ** 10) }}", "{{ 'x'|indent(10 ** 10, true) }}",
+        "{{ [1]|tojson(indent=10 ** 10) }}",
         "{% set ns = namespace(s='ab') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-        "{% set ns = namespace(s='ab') %}{% for i in range(99) %}{% set ns.s = ns.s.join([ns.s, ns.s, ns.s]) %}{% endfor %}",
+        "{% set ns = namespace(s='ab') %}{% for i in range(99) %}{% set ns.s = ns.s.join([ns.s, ns.s, ns.s]) %}{% "
+        "endfor %}",
         "{% set ns = namespace(s='ab') %}{% for i in range(99) %}{% set ns.s = ns.s.replace('a', ns.s) %}{% endfor %}",
         "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
         "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == ns.x[:] }}"
+        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == "
+        "ns.x[:] }}"
         "{{ ns.x|tojson }}",
         "{% set ns = namespace(x=[1]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
         "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set ns.x = [ns.x].index %}{% endfor %}",
         "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set ns.x = cycler(ns.x) %}{% endfor %}",
         "{% set ns = namespace(a=1) %}{% set ns.b = ns %}{{ ns }}",
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "{% for a in range(99999) %}{{ 'some text that is longer than most, to fill the output up to its limit quickly' * 9 }}{% endfor %}",
+        "{% for a in range(99999) %}{{ 'some text that is longer than most, to fill the output up to its limit "
+        "quickly' * 9 }}{% endfor %}",
         "{% for a in range(99999) %}{% set ns = namespace(x='a' * 9999 ~ a) %}{% endfor %}",
         "{% set s = 'ab' * 2000000 %}{% for a in range(999) %}{% set x = s.count('aa') %}{% endfor %}",
         "{% set s = 'a' * 1000000 %}{% for a in range(9999) %}{% set x = s.rfind('a' * 500000 ~ 'b') %}{% endfor %}",
-        "{{ ('x' * 3000000)|list }}", "{{ 2 ** 63 }}", "{{ 9223372036854775807 + 1 }}",
-        "{{ 9223372036854775807 * 9 }}", "{{ 1e300|int }}", "{{ '99999999999999999999'|int }}"));
+        "{{ ('x' * 3000000)|list }}", "{{ 2 ** 63 }}", "{{ 9223372036854775807 + 1 }}", "{{ 9223372036854775807 * 9 }}",
+        "{{ 1e300|int }}", "{{ '99999999999999999999'|int }}"));
 
 TEST(JinjaFaults, B6_DeepTemplatesAreRefused) {
   on_small_stack([] {
@@ -89,9 +94,10 @@ TEST(JinjaFaults, B6_DeepTemplatesAreRefused) {
          {"{{ " + repeated("(", 60'000) + "1" + repeated(")", 60'000) + " }}", "{{ " + repeated("[", 60'000),
           "{{ " + repeated("{1:", 60'000), repeated("{% if 1 %}", 100'000), repeated("{% for x in y %}", 60'000),
           "{{ " + repeated("not ", 60'000) + "1 }}", "{{ " + repeated("-", 60'000) + "1 }}",
-          "{{ " + repeated("1 if 1 else ", 60'000) + "1 }}", "{{ " + repeated("a(", 60'000), "{{ " + repeated("a[", 60'000),
-          "{% set " + repeated("(", 60'000) + "a", "{{ x is " + repeated("x is ", 60'000), "{{ 1|" + repeated("default(1|", 60'000),
-          "{{ " + repeated("2**", 60'000) + "(" }) {
+          "{{ " + repeated("1 if 1 else ", 60'000) + "1 }}", "{{ " + repeated("a(", 60'000),
+          "{{ " + repeated("a[", 60'000), "{% set " + repeated("(", 60'000) + "a",
+          "{{ x is " + repeated("x is ", 60'000), "{{ 1|" + repeated("default(1|", 60'000),
+          "{{ " + repeated("2**", 60'000) + "("}) {
       EXPECT_EQ(outcome(source), "template_unsupported") << source.substr(0, 40);
     }
   });
@@ -121,10 +127,11 @@ TEST(JinjaFaults, B7_NoWayToTheInterpreter) {
   for (const char* source :
        {"{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ [].__class__ }}", "{{ ()['__class__']['__base__'] }}",
         "{{ {}|attr('__class__') }}", "{{ range.__globals__ }}", "{{ namespace.__init__.__globals__['os'] }}",
-        "{{ '{0.__class__}'.format(1) }}", "{{ '{0.__class__.__mro__}'.format('') }}", "{{ cycler.__init__.__globals__ }}",
-        "{{ self.__init__ }}{{ self._TemplateReference__context }}", "{{ lipsum.__globals__ }}", "{{ ''['__class__'] }}",
-        "{% for x in [1] %}{{ loop.__class__ }}{% endfor %}", "{{ joiner().__init__ }}", "{{ messages.append(1) }}",
-        "{{ {}.update({}) }}", "{{ [].pop() }}", "{{ [1]|map(attribute='__class__')|list }}"}) {
+        "{{ '{0.__class__}'.format(1) }}", "{{ '{0.__class__.__mro__}'.format('') }}",
+        "{{ cycler.__init__.__globals__ }}", "{{ self.__init__ }}{{ self._TemplateReference__context }}",
+        "{{ lipsum.__globals__ }}", "{{ ''['__class__'] }}", "{% for x in [1] %}{{ loop.__class__ }}{% endfor %}",
+        "{{ joiner().__init__ }}", "{{ messages.append(1) }}", "{{ {}.update({}) }}", "{{ [].pop() }}",
+        "{{ [1]|map(attribute='__class__')|list }}"}) {
     EXPECT_EQ(outcome(source, {{"messages", {1}}}), "template_error") << source;
   }
   for (const char* source : {"{% include '/etc/passwd' %}", "{% import 'os' as os %}", "{% from 'os' import system %}",

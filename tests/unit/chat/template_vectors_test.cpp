@@ -28,7 +28,9 @@ TEST_P(TemplateVectors, Render) {
     const auto rendered = chat_template->render(expected.at("inputs").as_object(), vector_time(), patient());
     if (expected.contains("error")) {
       EXPECT_FALSE(rendered);
-      if (!rendered) { EXPECT_EQ(rendered.error().code, "template_error") << rendered.error().line(); }
+      if (!rendered) {
+        EXPECT_EQ(rendered.error().code, "template_error") << rendered.error().line();
+      }
       continue;
     }
     ASSERT_TRUE(rendered) << rendered.error().line();
@@ -38,7 +40,8 @@ TEST_P(TemplateVectors, Render) {
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 

@@ -11,10 +11,12 @@ namespace {
 // Letters that no template contains: private use code points, as UTF-8.
 constexpr const char* kMarkers[] = {"\ue000", "\ue001", "\ue002", "\ue003"};
 
-bool holds_marker(std::string_view text) { return text.find("\xee\x80") != text.npos; }
+bool holds_marker(std::string_view text) {
+  return text.find("\xee\x80") != text.npos;
+}
 
-// Words that decide what a template does stay; everything else that a user could write gets a marker between any two bytes
-// of ASCII, so that trimming, splitting and replacing cut the text at all kinds of places.
+// Words that decide what a template does stay; everything else that a user could write gets a marker between any two
+// bytes of ASCII, so that trimming, splitting and replacing cut the text at all kinds of places.
 std::string marked(std::string_view text) {
   std::string out = kMarkers[0];
   size_t index = 0;
@@ -25,7 +27,9 @@ std::string marked(std::string_view text) {
   return out;
 }
 
-bool decides(std::string_view key) { return key == "role" || key == "type" || key == "id" || key == "tool_call_id"; }
+bool decides(std::string_view key) {
+  return key == "role" || key == "type" || key == "id" || key == "tool_call_id";
+}
 
 void mark(boost::json::value& value, bool mark_keys) {
   if (value.is_string()) {
@@ -79,14 +83,17 @@ TEST_P(Trusted, B4_NoUserByte) {
     shown += holds_marker(rendered->text);
     expect_clean(*rendered);
     const size_t bos = rendered->text.find("<BOS>");
-    if (bos != rendered->text.npos) EXPECT_TRUE(is_trusted(*rendered, bos, 5));
+    if (bos != rendered->text.npos) {
+      EXPECT_TRUE(is_trusted(*rendered, bos, 5));
+    }
   }
   EXPECT_GT(shown, 0) << "no case showed a marker: the test is blind";
 }
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 
@@ -95,23 +102,100 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Trusted);
 
 // One expression for each filter and method that handles strings; `u` is what a user wrote.
 TEST(TrustedText, KeptThroughEveryFunction) {
-  const boost::json::object inputs = {{"u", marked("Ab <c>\n'd\" e-f, 5")}, {"l", {marked("x"), marked("y z")}},
+  const boost::json::object inputs = {{"u", marked("Ab <c>\n'd\" e-f, 5")},
+                                      {"l", {marked("x"), marked("y z")}},
                                       {"d", {{marked("key"), marked("value")}}}};
-  for (const char* expression :
-       {"u|upper", "u|lower", "u|title", "u|capitalize", "u.swapcase()", "u|trim", "u.strip('A')", "u|reverse", "u[1:]", "u[::2]",
-        "u[3]", "u|first", "u|last", "u|list|join('+')", "u|replace('A', 'TTT')", "'TaT'|replace('a', u)", "u|indent(2, true)",
-        "u|center(99)", "u.ljust(99, '*')", "'T'.center(9, u[0])", "u|truncate(9, true)", "u|wordwrap(5)", "u|escape", "u|e ~ 'T'",
-        "'T<' ~ (u|e)", "u|safe + '<T>'", "u|string", "u|urlencode", "u|striptags", "u|tojson", "[u]|tojson", "d|tojson(indent=2)",
-        "[u]", "d", "(u, 'T')", "'%s T' % u", "'%5.3s|' % u", "u % ()", "'%(k)s' % {'k': u}", "'{} T {}'.format(u, 1)",
-        "'{:>40}'.format(u)", "'{!r}'.format(u)", "u.format()", "'%s'|format(u)", "u.split()|join('T')", "u.split('A')|join('T')",
-        "u.rsplit(' ', 1)|join('T')", "u.splitlines()|join('T')", "u.partition('b')|join('T')", "'T'.join(l)", "u.join(['T', 'T'])",
-        "l|join('T')", "l|join(u)", "l|map('upper')|join", "l|sort|join", "l|unique|join", "d|dictsort", "d.items()|list", "d|list|join",
-        "d.keys()|list", "d|first", "l|batch(1)|list", "l|groupby('x')|list|string ~ u", "u * 3", "3 * u", "u + 'T'", "'T' + u", "u ~ l ~ d",
-        "(u if true else 'T')", "u or 'T'", "'' or u", "missing|default(u)", "l|max", "l|min", "u.expandtabs(2)", "u.zfill(99)",
-        "u.removeprefix('A')", "u|string|upper|lower|trim ~ 'T'", "l|sum(start=[])|string ~ u if false else u", "d|xmlattr",
-        "namespace(x=u).x", "namespace(x=u)", "cycler(u).next()", "joiner(u)() ~ u", "strftime_now(u)", "u|pprint", "l[0]", "d|map('upper')|join"}) {
+  for (const char* expression : {"u|upper",
+                                 "u|lower",
+                                 "u|title",
+                                 "u|capitalize",
+                                 "u.swapcase()",
+                                 "u|trim",
+                                 "u.strip('A')",
+                                 "u|reverse",
+                                 "u[1:]",
+                                 "u[::2]",
+                                 "u[3]",
+                                 "u|first",
+                                 "u|last",
+                                 "u|list|join('+')",
+                                 "u|replace('A', 'TTT')",
+                                 "'TaT'|replace('a', u)",
+                                 "u|indent(2, true)",
+                                 "u|center(99)",
+                                 "u.ljust(99, '*')",
+                                 "'T'.center(9, u[0])",
+                                 "u|truncate(9, true)",
+                                 "u|wordwrap(5)",
+                                 "u|escape",
+                                 "u|e ~ 'T'",
+                                 "'T<' ~ (u|e)",
+                                 "u|safe + '<T>'",
+                                 "u|string",
+                                 "u|urlencode",
+                                 "u|striptags",
+                                 "u|tojson",
+                                 "[u]|tojson",
+                                 "d|tojson(indent=2)",
+                                 "[u]",
+                                 "d",
+                                 "(u, 'T')",
+                                 "'%s T' % u",
+                                 "'%5.3s|' % u",
+                                 "u % ()",
+                                 "'%(k)s' % {'k': u}",
+                                 "'{} T {}'.format(u, 1)",
+                                 "'{:>40}'.format(u)",
+                                 "'{!r}'.format(u)",
+                                 "u.format()",
+                                 "'%s'|format(u)",
+                                 "u.split()|join('T')",
+                                 "u.split('A')|join('T')",
+                                 "u.rsplit(' ', 1)|join('T')",
+                                 "u.splitlines()|join('T')",
+                                 "u.partition('b')|join('T')",
+                                 "'T'.join(l)",
+                                 "u.join(['T', 'T'])",
+                                 "l|join('T')",
+                                 "l|join(u)",
+                                 "l|map('upper')|join",
+                                 "l|sort|join",
+                                 "l|unique|join",
+                                 "d|dictsort",
+                                 "d.items()|list",
+                                 "d|list|join",
+                                 "d.keys()|list",
+                                 "d|first",
+                                 "l|batch(1)|list",
+                                 "l|groupby('x')|list|string ~ u",
+                                 "u * 3",
+                                 "3 * u",
+                                 "u + 'T'",
+                                 "'T' + u",
+                                 "u ~ l ~ d",
+                                 "(u if true else 'T')",
+                                 "u or 'T'",
+                                 "'' or u",
+                                 "missing|default(u)",
+                                 "l|max",
+                                 "l|min",
+                                 "u.expandtabs(2)",
+                                 "u.zfill(99)",
+                                 "u.removeprefix('A')",
+                                 "u|string|upper|lower|trim ~ 'T'",
+                                 "l|sum(start=[])|string ~ u if false else u",
+                                 "d|xmlattr",
+                                 "namespace(x=u).x",
+                                 "namespace(x=u)",
+                                 "cycler(u).next()",
+                                 "joiner(u)() ~ u",
+                                 "strftime_now(u)",
+                                 "u|pprint",
+                                 "l[0]",
+                                 "d|map('upper')|join"}) {
     for (const std::string& source :
-         {"T{{ " + std::string(expression) + " }}T", "{% macro m(u) %}[T{{ " + std::string(expression) + " }}]{% endmacro %}{{ m(u)|trim }}",
+         {"T{{ " + std::string(expression) + " }}T",
+          "{% macro m(u) %}[T{{ " + std::string(expression) + " }}]{% endmacro %}{{ m(u)|trim }}",
           "{% set x %}T{{ " + std::string(expression) + " }}{% endset %}{{ x|upper }}",
           "{% filter replace('T', 'TT') %}T{{ " + std::string(expression) + " }}{% endfilter %}"}) {
       SCOPED_TRACE(source);

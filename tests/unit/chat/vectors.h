@@ -39,7 +39,9 @@ inline std::vector<std::string> template_names() {
 }
 
 // Limits for renders that are no matter of time: a busy machine must not make them fail.
-inline martlet::TemplateLimits patient() { return {.time = std::chrono::seconds(20)}; }
+inline martlet::TemplateLimits patient() {
+  return {.time = std::chrono::seconds(20)};
+}
 
 // 2026-07-04 12:00, when the vectors were made.
 inline std::chrono::system_clock::time_point vector_time() {
