@@ -17,7 +17,6 @@ struct Scratch {
   float *scores, *page, *key;
   uint16_t* halves;
   Partial sum, next;
-  std::byte* end;
 
   Scratch(std::byte* memory, int64_t key_size, int64_t value_size) {
     const int64_t widest = padded(std::max(key_size, value_size));
@@ -25,10 +24,9 @@ struct Scratch {
     page = scores + kTileQueries * kSpanTokens;
     key = page + kPageTokens * widest;
     halves = reinterpret_cast<uint16_t*>(key + widest);
-    std::byte* partials = reinterpret_cast<std::byte*>(halves + padded(widest) * 2);
+    std::byte* partials = reinterpret_cast<std::byte*>(key + 2 * widest);
     sum = Partial::at(partials, value_size);
     next = Partial::at(partials + Partial::bytes(value_size), value_size);
-    end = partials + 2 * Partial::bytes(value_size);
   }
 };
 
