@@ -19,9 +19,9 @@ struct HttpRequest {
   std::string query;   // what follows '?', without it
   std::vector<HttpField> fields;
   std::string body;
-  bool http11 = true;            // false: HTTP/1.0, which knows no chunked answers
-  bool keep_alive = true;        // the peer wants to reuse the connection
-  bool expects_continue = false; // waits for "100 Continue" before it sends the body
+  bool http11 = true;             // false: HTTP/1.0, which knows no chunked answers
+  bool keep_alive = true;         // the peer wants to reuse the connection
+  bool expects_continue = false;  // waits for "100 Continue" before it sends the body
   bool has_body = false;
 
   // The first field of that name (any case); empty when absent.

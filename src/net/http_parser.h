@@ -11,19 +11,19 @@
 namespace martlet::net {
 
 struct HttpParserLimits {
-  size_t head_bytes = 64u << 10;  // request line and fields; beyond: 431
-  size_t fields = 100;            // beyond: 431
-  size_t target_bytes = 8u << 10; // beyond: 414
-  size_t body_bytes = 16u << 20;  // beyond: 413, before the body is read when its length is announced
+  size_t head_bytes = 64u << 10;   // request line and fields; beyond: 431
+  size_t fields = 100;             // beyond: 431
+  size_t target_bytes = 8u << 10;  // beyond: 414
+  size_t body_bytes = 16u << 20;   // beyond: 413, before the body is read when its length is announced
 };
 
 class HttpParser {
  public:
   enum class State {
-    head,    // more bytes are needed before the head is complete
-    body,    // the head is known (request() without its body); more bytes are needed
-    done,    // the whole request is known
-    refused, // refusal() says why; the connection must be closed after it
+    head,     // more bytes are needed before the head is complete
+    body,     // the head is known (request() without its body); more bytes are needed
+    done,     // the whole request is known
+    refused,  // refusal() says why; the connection must be closed after it
   };
 
   explicit HttpParser(const HttpParserLimits& limits);
@@ -50,10 +50,10 @@ class HttpParser {
 
   HttpParserLimits limits_;
   State state_ = State::head;
-  size_t scanned_ = 0;      // bytes of the head that scan_head has seen
+  size_t scanned_ = 0;  // bytes of the head that scan_head has seen
   size_t line_begin_ = 0;
   size_t lines_ = 0;
-  size_t head_end_ = 0;     // length of the head once it is complete
+  size_t head_end_ = 0;  // length of the head once it is complete
   HttpRequest request_;
   HttpResponse refusal_;
   std::unique_ptr<Beast> beast_;
