@@ -103,6 +103,7 @@ bool is_line_end(char32_t c) {
 size_t find(std::string_view text, std::string_view part, size_t from) {
   if (from > text.size()) return kNone;
   if (part.empty()) return from;
+  if (part.size() > text.size() - from) return kNone;
   work(units_of(text.size() - from));
   // memmem is linear; std::string_view::find is not.
   const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
