@@ -85,7 +85,7 @@ void EngineThread::run(std::promise<Status>& opened) {
 }
 
 bool EngineThread::receive() {
-  Mailbox::Mail mail = mailbox_.take(scheduler_.queued());
+  Mailbox::Mail mail = mailbox_.take();
   for (Submission& submission : mail.submissions) scheduler_.submit(std::move(submission));
   for (const RequestId id : mail.cancels) scheduler_.cancel(id);
   if (mail.cancel_all) scheduler_.end_all(FinishReason::cancelled, nullptr);
@@ -94,6 +94,7 @@ bool EngineThread::receive() {
 
 bool EngineThread::step() {
   Step* step = scheduler_.next();  // admit, adopt, chunk, preempt; null when idle
+  mailbox_.set_queued(scheduler_.queued());
   if (!step) return false;
   Backend& backend = *parts_.backend;
   const Ticket ticket =

@@ -43,10 +43,15 @@ uint64_t Mailbox::submitted() const {
   return submitted_;
 }
 
-Mailbox::Mail Mailbox::take(int32_t queued) {
+Mailbox::Mail Mailbox::take() {
   const std::lock_guard lock(mutex_);
-  queued_ = queued + static_cast<int64_t>(mail_.submissions.size());
+  queued_ += static_cast<int64_t>(mail_.submissions.size());
   return std::exchange(mail_, {});
+}
+
+void Mailbox::set_queued(int32_t queued) {
+  const std::lock_guard lock(mutex_);
+  queued_ = queued;
 }
 
 bool Mailbox::empty() const {

@@ -42,8 +42,9 @@ class Mailbox {
   void stop();
   uint64_t submitted() const;
 
-  // From the engine's thread. `queued`: requests in the scheduler's own queue.
-  Mail take(int32_t queued);
+  // From the engine's thread.
+  Mail take();                      // what is taken counts as waiting until set_queued()
+  void set_queued(int32_t queued);  // requests in the scheduler's own queue, after it has admitted
   void wait(std::chrono::milliseconds timeout);  // until there is mail
 
  private:
@@ -54,7 +55,7 @@ class Mailbox {
   std::condition_variable arrived_;
   Mail mail_;
   std::optional<Error> closed_;
-  int64_t queued_ = 0;  // in the scheduler when mail was last taken, that mail included
+  int64_t queued_ = 0;  // waiting outside this mailbox
   uint64_t submitted_ = 0;
 };
 
