@@ -63,7 +63,7 @@ struct Bench {
 
   Status prefill(Report& report) const {
     for (const int32_t tokens : flags.prompts) {
-      if (!fits(1, tokens)) continue;
+      if (tokens == 0 || !fits(1, tokens)) continue;
       MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, 1, tokens));
       MARTLET_TRY(runner->prefill(tokens, 1));  // untimed: brings pages and caches in
       MARTLET_ASSIGN(const Speed speed, runner->prefill(tokens, flags.repeats));
@@ -73,6 +73,7 @@ struct Bench {
   }
 
   Status decode(Report& report) const {
+    if (flags.generated == 0) return {};
     for (const int32_t depth : flags.depths) {
       for (const int32_t batch : flags.batches) {
         const int32_t tokens = depth + flags.generated;
@@ -161,11 +162,11 @@ Action define_bench(CLI::App& app) {
     app.add_option(name, values, help)->delimiter(',')->check(CLI::Range(least, 1 << 20))->capture_default_str();
   };
   app.add_option("model", flags->model, "A model: file, alias or hub reference; absent: the default model");
-  list("-p,--prompt-tokens", flags->prompts, 1, "Prompt sizes, comma separated");
+  list("-p,--prompt-tokens", flags->prompts, 0, "Prompt sizes, comma separated (0: no prefill)");
   list("-b,--batch", flags->batches, 1, "Sequences that decode together");
   list("-d,--depth", flags->depths, 0, "Tokens in the cache before decoding starts");
-  app.add_option("-n,--generate", flags->generated, "Tokens to generate for each sequence")
-      ->check(CLI::Range(1, 1 << 20))
+  app.add_option("-n,--generate", flags->generated, "Tokens to generate for each sequence (0: no decode)")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("-r,--repeats", flags->repeats, "Repeats of each measurement")
       ->check(CLI::Range(1, 1000))
