@@ -59,42 +59,21 @@ void ThreadPool::run(int64_t chunks, Work work) {
   assert(chunks >= 0 && chunks <= std::numeric_limits<int32_t>::max());
   [[maybe_unused]] const bool nested = running_.exchange(true, std::memory_order_relaxed);
   assert(!nested && "run() inside run()");
-  if (threads_ == 1 || chunks <= 1 || alone_ > 0) {
+  if (threads_ == 1 || chunks <= 1) {
     if (chunks > 0) work(0, 0, chunks);
-    alone_ -= chunks > 1 && alone_ > 0;
   } else {
-    run_together(chunks, work);
+    for (int64_t w = 0; w < threads_; ++w)
+      ranges_[w].bounds.store(pack(chunks * w / threads_, chunks * (w + 1) / threads_), std::memory_order_relaxed);
+    work_ = &work;
+    gate_.fetch_or(kOpen, std::memory_order_release);
+    generation_.fetch_add(1);
+    generation_.notify_all();
+    take_part(0);
+    // Every range is empty: what is not done is in the hands of workers inside, and nobody else may enter.
+    gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
+    await_all_left();
   }
   running_.store(false, std::memory_order_relaxed);
-}
-
-void ThreadPool::run_together(int64_t chunks, const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int64_t w = 0; w < threads_; ++w)
-    ranges_[w].bounds.store(pack(chunks * w / threads_, chunks * (w + 1) / threads_), std::memory_order_relaxed);
-  work_ = &work;
-  gate_.fetch_or(kOpen, std::memory_order_release);
-  generation_.fetch_add(1);
-  generation_.notify_all();
-  take_part(0);
-  const auto worked = std::chrono::steady_clock::now();
-  // Every range is empty: what is not done is in the hands of workers inside, and nobody else may enter.
-  gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
-  await_all_left();
-  judge(worked - start, std::chrono::steady_clock::now() - worked);
-}
-
-// Alone, the calling thread would work `threads` times as long and wait for nobody. On a machine that is too busy for
-// all threads that is quicker; it is tried again ever less often until the others are of help.
-void ThreadPool::judge(std::chrono::nanoseconds worked, std::chrono::nanoseconds waited) {
-  worked_ += worked;
-  waited_ += waited;
-  if (++judged_runs_ < kJudgedRuns) return;
-  const bool helpful = waited_ <= worked_ * (threads_ - 1);
-  alone_ = helpful ? 0 : next_alone_;
-  next_alone_ = helpful ? kLeastAlone : std::min(2 * next_alone_, kMostAlone);
-  worked_ = waited_ = {};
-  judged_runs_ = 0;
 }
 
 void ThreadPool::await_all_left() {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -45,8 +44,6 @@ class ThreadPool {
   bool steal(int worker);
   void leave();
   void await_all_left();
-  void run_together(int64_t chunks, const Work& work);
-  void judge(std::chrono::nanoseconds worked, std::chrono::nanoseconds waited);
 
   const int threads_;
   std::unique_ptr<Range[]> ranges_;
@@ -55,11 +52,6 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<bool> running_{false}, stop_{false};
   std::vector<std::thread> others_;
-
-  // Of the calling thread, over the runs since it last judged: time at work and time waiting for those inside.
-  std::chrono::nanoseconds worked_{0}, waited_{0};
-  int judged_runs_ = 0, alone_ = 0, next_alone_ = kLeastAlone;  // runs
-  static constexpr int kJudgedRuns = 64, kLeastAlone = 256, kMostAlone = 8192;
 };
 
 }  // namespace martlet::cpu

@@ -66,32 +66,6 @@ TEST(ThreadPool, WakesFromSleep) {
   }
 }
 
-// A worker that the system keeps from its work is done without, and asked again later.
-TEST(ThreadPool, WorksAloneWhileTheOthersHinder) {
-  ThreadPool pool(2);
-  std::atomic<bool> hindered{true};
-  std::atomic<int> helped{0};
-  const auto run = [&] {
-    pool.run(16, [&](int worker, int64_t begin, int64_t end) {
-      if (worker == 0) std::this_thread::sleep_for(std::chrono::microseconds(20) * (end - begin));
-      if (worker == 1) ++helped;
-      if (worker == 1 && hindered) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    });
-  };
-  int alone = 0, longest = 0;
-  for (int i = 0; i < 400; ++i) {
-    const int before = helped;
-    run();
-    alone = helped == before ? alone + 1 : 0;
-    longest = std::max(longest, alone);
-  }
-  EXPECT_GE(longest, 200);
-  hindered = false;
-  const int before = helped;
-  for (int i = 0; i < 3000 && helped < before + 100; ++i) run();
-  EXPECT_GE(helped, before + 100);
-}
-
 TEST(ThreadPoolDeath, RunInsideRun) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
