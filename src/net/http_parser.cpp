@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -11,6 +12,11 @@ namespace martlet::net {
 
 namespace http = boost::beast::http;
 using boost::beast::error_code;
+
+namespace {
+// A chunk's size line, and a whole trailer: nothing that a client has a use for is longer.
+constexpr size_t kChunkLineBytes = 8u << 10;
+}  // namespace
 
 struct HttpParser::Beast {
   http::request_parser<http::string_body> parser;
@@ -92,7 +98,6 @@ HttpParser::State HttpParser::parse_head(std::string& buffer) {
   request_.http11 = head.version() == 11;
   request_.keep_alive = head.keep_alive();
   if (target.size() > limits_.target_bytes) return refuse(414, "uri_too_long", "The request's address is too long.");
-  beast_->parser.eager(true);
   return check_head();
 }
 
@@ -119,31 +124,32 @@ HttpParser::State HttpParser::check_head() {
     return refuse(417, "expectation_failed", "The request's Expect field is not supported.");
   }
   request_.expects_continue = !expect.empty() && request_.http11;
-  request_.has_body = codings > 0 || (lengths && length.find_first_not_of('0') != length.npos);
+  if (codings > 0) chunks_.emplace(limits_.body_bytes, std::min(limits_.head_bytes, kChunkLineBytes));
+  // Beast has held the length to the limit; only digits are left.
+  std::from_chars(length.data(), length.data() + length.size(), body_left_);
+  request_.has_body = chunks_ || body_left_ > 0;
   return state_ = State::body;
 }
 
 HttpParser::State HttpParser::parse_body(std::string& buffer) {
-  auto& parser = beast_->parser;
-  size_t used = 0;
-  error_code ec;
-  while (!parser.is_done() && used < buffer.size()) {
-    const size_t taken = parser.put(boost::asio::buffer(buffer.data() + used, buffer.size() - used), ec);
-    used += taken;
-    if (ec == http::error::need_more) ec = {};
-    if (ec || taken == 0) break;
+  if (!chunks_) {
+    const size_t taken = std::min(body_left_, buffer.size());
+    request_.body.append(buffer, 0, taken);
+    buffer.erase(0, taken);
+    body_left_ -= taken;
+    return state_ = body_left_ == 0 ? State::done : State::body;
   }
-  buffer.erase(0, used);
-  if (ec == http::error::body_limit) return refuse(413, "body_too_large", "The request's body is too large.");
-  if (ec == http::error::header_limit) return refuse(431, "header_too_large", "The request's trailer is too large.");
-  if (ec) return refuse(400, "bad_request", "The request's body is malformed.");
-  if (!parser.is_done()) {
-    // A chunk header is short; whatever piles up without becoming one is no request.
-    if (buffer.size() > limits_.head_bytes) return refuse(400, "bad_request", "The request's body is malformed.");
-    return state_;
+  switch (chunks_->advance(buffer, request_.body)) {
+    case ChunkedDecoder::State::more:
+      return state_;
+    case ChunkedDecoder::State::done:
+      return state_ = State::done;
+    case ChunkedDecoder::State::too_large:
+      return refuse(413, "body_too_large", "The request's body is too large.");
+    case ChunkedDecoder::State::malformed:
+      break;
   }
-  request_.body = std::move(parser.get().body());
-  return state_ = State::done;
+  return refuse(400, "bad_request", "The request's body is malformed.");
 }
 
 }  // namespace martlet::net

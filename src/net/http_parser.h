@@ -1,11 +1,14 @@
 #pragma once
 
-// One HTTP/1.x request from bytes, without any I/O: Beast's parser behind the stricter rules of a server that faces
-// strangers. What two parsers on a path might read differently (bare LF, two lengths, length and chunks) is refused.
+// One HTTP/1.x request from bytes, without any I/O: Beast's parser for the head, behind the stricter rules of a server
+// that faces strangers. What two parsers on a path might read differently (bare LF, two lengths, length and chunks) is
+// refused.
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "net/chunked.h"
 #include "net/http_message.h"
 
 namespace martlet::net {
@@ -53,7 +56,9 @@ class HttpParser {
   size_t scanned_ = 0;  // bytes of the head that scan_head has seen
   size_t line_begin_ = 0;
   size_t lines_ = 0;
-  size_t head_end_ = 0;  // length of the head once it is complete
+  size_t head_end_ = 0;                   // length of the head once it is complete
+  std::optional<ChunkedDecoder> chunks_;  // of a chunked body
+  size_t body_left_ = 0;                  // of a body whose length was announced
   HttpRequest request_;
   HttpResponse refusal_;
   std::unique_ptr<Beast> beast_;

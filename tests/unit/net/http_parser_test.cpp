@@ -67,6 +67,17 @@ TEST(HttpParser, ReadsChunks) {
   }
 }
 
+TEST(HttpParser, ReadsChunkExtensionsAndTrailersAndDropsThem) {
+  const std::string head = kPost + "Transfer-Encoding: chunked\r\n\r\n";
+  const std::string body = "03;a=b;c=\"d e\"\r\nabc\r\n00 ;x\r\nX-Sum: 1\r\n\r\nGET";
+  for (const size_t step : {size_t{1}, size_t{9}, size_t{1000}}) {
+    const Parsed parsed = parse(head + body, step);
+    ASSERT_EQ(parsed.state, HttpParser::State::done);
+    EXPECT_EQ(parsed.request.body, "abc");
+    EXPECT_EQ(parsed.rest, "GET");
+  }
+}
+
 TEST(HttpFaults, D6_HeaderLimits) {
   std::string many = kPost;
   for (int i = 0; i < 101; ++i) many += "X-" + std::to_string(i) + ": y\r\n";
@@ -88,12 +99,16 @@ TEST(HttpFaults, D6_BodyLimitIsRefusedBeforeTheBodyIsRead) {
 
 TEST(HttpFaults, D7_ChunkSizes) {
   const std::string head = kPost + "Transfer-Encoding: chunked\r\n\r\n";
-  for (const char* chunk : {"-2\r\nab\r\n0\r\n\r\n", "FFFFFFFFFFFFFFFF\r\nab\r\n", "FFFFFFFFFFFFFFFFF\r\nab\r\n",
-                            "0x3\r\nabc\r\n0\r\n\r\n", "zz\r\n\r\n", " 3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n",
-                            "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n"}) {
+  for (const char* chunk :
+       {"-2\r\nab\r\n0\r\n\r\n", "FFFFFFFFFFFFFFFF\r\nab\r\n", "FFFFFFFFFFFFFFFFF\r\nab\r\n", "0x3\r\nabc\r\n0\r\n\r\n",
+        "zz\r\n\r\n", " 3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n",
+        "3\r\nabcd\r\n0\r\n\r\n", "3;a=\"b\r\nabc\"\n0\r\n\r\n", "3 a\r\nabc\r\n0\r\n\r\n",
+        "3;\x01\r\nabc\r\n0\r\n\r\n", "0\r\nX\x7f: y\r\n\r\n", "\r\n\r\n", "3\r\nabc\rX0\r\n\r\n"}) {
     const int status = refusal(head + chunk);
     EXPECT_TRUE(status == 400 || status == 413) << chunk << " " << status;
   }
+  EXPECT_EQ(refusal(head + "3;" + std::string(9 << 10, 'x')), 400);
+  EXPECT_EQ(refusal(head + "0\r\n" + std::string(5 << 10, 'x') + "\r\n" + std::string(5 << 10, 'x')), 400);
 }
 
 TEST(HttpFaults, D7_AmbiguousLengths) {
