@@ -2,6 +2,7 @@
 
 // The inference engine: one model, one thread of its own, many concurrent requests through a paged cache.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,11 +17,27 @@ class Backend;
 class ModelFile;
 
 struct EngineOptions {
-  int32_t context = 0;             // longest sequence in tokens; 0: the model's own, less what memory allows
-  int32_t max_sequences = 32;      // requests that run at once; more wait in the queue
-  int32_t max_queue = 1024;        // requests that may wait; beyond it submit fails with `queue_full`
-  int64_t memory_ceiling = 0;      // bytes; 0: found out (cgroup, machine less a reserve)
-  int32_t prefill_chunk = 512;     // rows of one step at most
+  int32_t context = 0;              // longest sequence in tokens; 0: the model's own, less what memory allows
+  int32_t max_sequences = 32;       // requests that run at once; more wait in the queue
+  int32_t max_queue = 1024;         // requests that may wait beside those; beyond it submit fails with `queue_full`
+  int64_t memory_ceiling = 0;       // bytes; 0: found out (cgroup, machine less a reserve)
+  int32_t prefill_chunk = 512;      // rows of one step at most
+  int32_t max_tenant_requests = 0;  // requests of one tenant that may run or wait; 0: as many as fit in the queue
+  double tpot_target = 0;  // seconds between tokens that prompts of others may cause; 0: 1.5 times a step without
+};
+
+// Counts of values by upper bounds, each twice the one before; the last bucket has none.
+struct Histogram {
+  double first_bound;
+  std::array<uint64_t, 16> counts{};
+  double sum = 0;
+
+  void add(double value) {
+    size_t bucket = 0;
+    for (double bound = first_bound; value > bound && bucket + 1 < counts.size(); bound *= 2) ++bucket;
+    ++counts[bucket];
+    sum += value;
+  }
 };
 
 struct EngineStats {
@@ -28,7 +45,10 @@ struct EngineStats {
   int64_t pages_total = 0, pages_used = 0, pages_cached = 0;
   uint64_t requests_finished = 0, prompt_tokens = 0, cached_tokens = 0, output_tokens = 0, steps = 0;
   uint64_t shape_compilations = 0;
-  bool failed = false;             // the model file changed under us: no request is taken any more
+  uint64_t preemptions = 0, pages_evicted = 0;
+  std::array<uint64_t, kPrefixMisses> prefix_lookups{};  // admitted requests by PrefixMiss
+  Histogram step_seconds{0.00025}, step_rows{1}, step_sequences{1};
+  bool failed = false;  // the model file changed under us: no request is taken any more
 };
 
 class Engine {
@@ -40,17 +60,17 @@ class Engine {
   virtual ~Engine() = default;
 
   // Thread-safe, returns at once. Errors: ErrorKind::request (`empty_prompt`, `invalid_token_id`,
-  // `context_length_exceeded` with both counts, bad parameters by name), ::unavailable (`queue_full`, `shutting_down`,
-  // `model_file_changed`). On success on_finish will be called exactly once.
+  // `context_length_exceeded` with both counts, bad parameters by name), ::unavailable (`queue_full`, `tenant_limit`,
+  // `shutting_down`, `model_file_changed`). On success on_finish will be called exactly once.
   virtual Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink) = 0;
   // Thread-safe; the request's pages are free within one step. Unknown ids are ignored.
   virtual void cancel(RequestId id) = 0;
   // Stops taking requests and lets the running ones finish; returns when idle or after `seconds`, cancelling the rest.
   virtual void drain(double seconds) = 0;
 
-  virtual EngineStats stats() const = 0;   // thread-safe
+  virtual EngineStats stats() const = 0;  // thread-safe
   virtual const Plan& plan() const = 0;
-  virtual int32_t context() const = 0;     // tokens a sequence may hold
+  virtual int32_t context() const = 0;  // tokens a sequence may hold
   virtual int32_t vocabulary() const = 0;
 };
 

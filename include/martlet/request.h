@@ -21,8 +21,8 @@ using RequestId = uint64_t;
 
 // How tokens are drawn. The order of application is that of backend/batch.h; docs/sampling.md tells users.
 struct SamplingParameters {
-  float temperature = 1.0f;         // 0: greedy
-  int32_t top_k = 0;                // 0: off
+  float temperature = 1.0f;  // 0: greedy
+  int32_t top_k = 0;         // 0: off
   float top_p = 1.0f;
   float min_p = 0.0f;
   float typical_p = 1.0f;
@@ -30,40 +30,59 @@ struct SamplingParameters {
   float presence_penalty = 0.0f;    // over the output
   float frequency_penalty = 0.0f;
   std::vector<std::pair<Token, float>> logit_bias;
-  std::optional<uint64_t> seed;     // absent: drawn fresh for each request
+  std::optional<uint64_t> seed;  // absent: drawn fresh for each request
 };
 
 struct Request {
-  std::vector<Token> prompt;                 // not empty
+  std::vector<Token> prompt;  // not empty
   SamplingParameters sampling;
   int32_t max_tokens = std::numeric_limits<int32_t>::max();  // 0 is allowed with echo: scores the prompt only
-  std::vector<Token> stop_tokens;            // end the request; the stop token itself is reported with stop = true
-  int32_t top_logprobs = -1;                 // -1: none; 0..20
-  bool prompt_logprobs = false;              // report each prompt token but the first with its log-probability
+  std::vector<Token> stop_tokens;  // end the request; the stop token itself is reported with stop = true
+  int32_t top_logprobs = -1;       // -1: none; 0..20
+  bool prompt_logprobs = false;    // report each prompt token but the first with its log-probability
+  int32_t tenant = 0;              // whose prefixes it may share; 0 or more
+  int32_t priority = 0;            // seconds that it goes behind others (negative: before), -kMaxPriority..kMaxPriority
 };
+
+inline constexpr int32_t kMaxPriority = 100;
 
 struct Emitted {
   Token token;
-  bool prompt = false;                       // a scored prompt token
-  bool stop = false;                         // a stop token: not part of the text
+  bool prompt = false;  // a scored prompt token
+  bool stop = false;    // a stop token: not part of the text
   float logprob = 0;
   std::vector<std::pair<Token, float>> top;  // best first
 };
 
 enum class FinishReason { stop, length, cancelled, error };
 
+// Why a prompt was not taken from the prefix cache further than Usage::cached_tokens.
+enum class PrefixMiss {
+  none,     // it was, up to the last token, which is always computed
+  differs,  // the token at cached_tokens is the first that no cached prefix has
+  evicted,  // more of it was there once and made room for others
+  scored,   // its rows had to be computed for their log-probabilities
+};
+inline constexpr size_t kPrefixMisses = 4;
+
+constexpr const char* name(PrefixMiss miss) {
+  constexpr const char* kNames[kPrefixMisses] = {"none", "differs", "evicted", "scored"};
+  return kNames[static_cast<size_t>(miss)];
+}
+
 struct Usage {
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;       // of the prompt, taken from the prefix cache
-  int32_t output_tokens = 0;       // the stop token counts
-  double queued_seconds = 0;       // submit to admission
-  double prefill_seconds = 0;      // admission to first token
-  double decode_seconds = 0;       // first token to last
+  int32_t cached_tokens = 0;  // of the prompt, taken from the prefix cache
+  PrefixMiss miss = PrefixMiss::none;
+  int32_t output_tokens = 0;   // the stop token counts
+  double queued_seconds = 0;   // submit to admission
+  double prefill_seconds = 0;  // admission to first token
+  double decode_seconds = 0;   // first token to last
 };
 
 struct Finish {
   FinishReason reason = FinishReason::stop;
-  std::optional<Error> error;      // for FinishReason::error
+  std::optional<Error> error;  // for FinishReason::error
   Usage usage;
 };
 

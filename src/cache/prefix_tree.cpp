@@ -9,7 +9,22 @@ bool PrefixTree::Less::operator()(Key a, Key b) const {
 }
 
 PrefixTree::~PrefixTree() {
-  while (!recent_.empty()) remove(recent_.back());
+  for (const Node* node : recent_) pool_.release_for_tree(node->page);
+}
+
+// In lexicographic order, whatever shares the most leading tokens with `key` stands beside its place.
+PrefixTree::Closest PrefixTree::closest(const Nodes& nodes, Key key) {
+  Closest best{nullptr, 0};
+  const auto consider = [&](const Nodes::value_type& entry) {
+    const Key other = entry.first;
+    const auto end = std::mismatch(key.begin(), key.end(), other.begin(), other.end()).first;
+    const auto common = static_cast<size_t>(end - key.begin());
+    if (common > best.common) best = {entry.second.get(), common};
+  };
+  const auto after = nodes.lower_bound(key);
+  if (after != nodes.end()) consider(*after);
+  if (after != nodes.begin()) consider(*std::prev(after));
+  return best;
 }
 
 PrefixTree::Node* PrefixTree::find(Node& parent, Key key) {
@@ -18,15 +33,38 @@ PrefixTree::Node* PrefixTree::find(Node& parent, Key key) {
 }
 
 PrefixTree::Node* PrefixTree::add(Node& parent, Key key, Page page) {
+  pool_.retain_for_tree(page);
+  if (auto known = parent.evicted.extract(key)) {
+    Node* node = known.mapped().get();
+    node->page = page;
+    recent_.splice(recent_.end(), remembered_, node->place);
+    parent.children.insert(std::move(known));
+    return node;
+  }
   auto node = std::make_unique<Node>();
   Node* added = node.get();
   added->tokens.assign(key.begin(), key.end());
   added->parent = &parent;
   added->page = page;
   added->place = recent_.insert(recent_.end(), added);
-  pool_.retain_for_tree(page);
   parent.children.emplace(Key(added->tokens), std::move(node));
   return added;
+}
+
+// A part of a page that begins `key` says nothing that `key` will not say.
+void PrefixTree::absorb_partial(Node& parent, Key key) {
+  const Closest before = closest(parent.children, key);
+  if (!before.node || before.common < before.node->tokens.size()) return;
+  pool_.release_for_tree(before.node->page);
+  recent_.erase(before.node->place);
+  parent.children.erase(Key(before.node->tokens));
+}
+
+void PrefixTree::add_partial(Node& parent, Key key, Page page) {
+  const Closest known = closest(parent.children, key);
+  if (known.common == key.size()) return touch(known.node ? known.node : &parent);
+  absorb_partial(parent, key);
+  touch(add(parent, key, page));
 }
 
 // From the deepest node up, so that each ends before its descendants.
@@ -34,29 +72,45 @@ void PrefixTree::touch(Node* deepest) {
   for (Node* node = deepest; node->parent; node = node->parent) recent_.splice(recent_.begin(), recent_, node->place);
 }
 
-std::vector<Page> PrefixTree::adopt(int64_t scope, std::span<const Token> tokens) {
-  std::vector<Page> pages;
+PrefixTree::Match PrefixTree::adopt(int64_t scope, std::span<const Token> tokens) {
+  Match match;
   const auto root = roots_.find(scope);
-  if (root == roots_.end()) return pages;
+  if (root == roots_.end()) return match;
   Node* node = &root->second;
-  for (const auto size = static_cast<size_t>(page_tokens_); tokens.size() >= size; tokens = tokens.subspan(size)) {
-    Node* next = find(*node, tokens.first(size));
-    if (!next) break;
-    pool_.retain(next->page);
-    pages.push_back(next->page);
-    node = next;
+  const auto size = static_cast<size_t>(page_tokens_);
+  for (;;) {
+    const Key key = tokens.first(std::min(size, tokens.size()));
+    const Closest next = closest(node->children, key);
+    if (next.common < size) {
+      match.evicted = closest(node->evicted, key).common > next.common;
+      match.partial_tokens = static_cast<int32_t>(next.common);
+      if (next.node) node = next.node;
+      break;
+    }
+    node = next.node;
+    pool_.retain(node->page);
+    match.pages.push_back(node->page);
+    tokens = tokens.subspan(size);
+  }
+  if (match.partial_tokens > 0) {
+    match.partial = node->page;
+    pool_.retain(match.partial);
   }
   touch(node);
-  return pages;
+  return match;
 }
 
 void PrefixTree::publish(int64_t scope, std::span<const Token> tokens, std::span<Page> pages) {
   Node* node = &roots_[scope];
   for (Page& page : pages) {
-    const Key key = tokens.first(static_cast<size_t>(page_tokens_));
+    const Key key = tokens.first(std::min(static_cast<size_t>(page_tokens_), tokens.size()));
     tokens = tokens.subspan(key.size());
+    if (key.size() < static_cast<size_t>(page_tokens_)) return add_partial(*node, key, page);
     Node* next = find(*node, key);
-    if (!next) next = add(*node, key, page);
+    if (!next) {
+      absorb_partial(*node, key);
+      next = add(*node, key, page);
+    }
     if (next->page != page) {
       pool_.retain(next->page);
       pool_.release(page);
@@ -67,10 +121,16 @@ void PrefixTree::publish(int64_t scope, std::span<const Token> tokens, std::span
   touch(node);
 }
 
-void PrefixTree::remove(Node* leaf) {
+void PrefixTree::remember(Node* leaf) {
   pool_.release_for_tree(leaf->page);
-  recent_.erase(leaf->place);
-  leaf->parent->children.erase(Key(leaf->tokens));
+  leaf->page = -1;
+  Node& parent = *leaf->parent;
+  parent.evicted.insert(parent.children.extract(Key(leaf->tokens)));
+  remembered_.splice(remembered_.begin(), recent_, leaf->place);
+  if (remembered_.size() <= static_cast<size_t>(pool_.total())) return;
+  const Node* oldest = remembered_.back();
+  remembered_.pop_back();
+  oldest->parent->evicted.erase(Key(oldest->tokens));
 }
 
 bool PrefixTree::evict() {
@@ -78,7 +138,7 @@ bool PrefixTree::evict() {
   for (auto place = recent_.rbegin(); place != recent_.rend(); ++place) {
     Node* node = *place;
     if (!node->children.empty() || !pool_.only_in_tree(node->page)) continue;
-    remove(node);
+    remember(node);
     return true;
   }
   return false;

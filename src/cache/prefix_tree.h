@@ -13,11 +13,15 @@
 namespace martlet {
 
 // Remembers which pages hold the keys and values of which token sequences, so that a prompt can start where an earlier
-// one already was: a tree whose nodes are whole pages, each found from its parent by the page's tokens (compared, not
-// hashed: no two prefixes are ever confused). Prefixes of different scopes (model, adapter, tenant) never meet.
+// one already was: a radix tree whose edges are the tokens of one page each (compared, not hashed: no two prefixes are
+// ever confused). Prefixes of different scopes (model, adapter, tenant) never meet.
+//
+// A page that is not full may stand at the end of a path: its owner may go on writing behind the tokens that the tree
+// knows. Full pages are shared; part of a page is copied by whoever adopts it.
 //
 // The tree holds one reference to each of its pages. Whoever holds a node's page through a prefix holds those of all
-// its ancestors too, so pages that only the tree holds can always be taken back from the leaves.
+// its ancestors too, so pages that only the tree holds can always be taken back from the leaves. What was taken back is
+// remembered without its page, as many nodes as the pool has pages, so that a miss can be told from an eviction.
 class PrefixTree {
  public:
   PrefixTree(PagePool& pool, int32_t page_tokens) : pool_(pool), page_tokens_(page_tokens) {}
@@ -25,12 +29,17 @@ class PrefixTree {
   PrefixTree(const PrefixTree&) = delete;
   PrefixTree& operator=(const PrefixTree&) = delete;
 
-  // Pages of the longest known prefix of `tokens` in whole pages, each retained for the caller.
-  std::vector<Page> adopt(int64_t scope, std::span<const Token> tokens);
+  struct Match {
+    std::vector<Page> pages;     // whole pages of the longest known prefix, each retained for the caller
+    Page partial = -1;           // retained too: its first `partial_tokens` slots go on with the prefix; to be copied
+    int32_t partial_tokens = 0;  // below page_tokens; 0: no such page
+    bool evicted = false;        // a longer prefix was known once
+  };
+  Match adopt(int64_t scope, std::span<const Token> tokens);
 
-  // Makes full pages known: page i holds tokens [i * page_tokens, (i + 1) * page_tokens). Where the tree already has a
-  // page for the same tokens, the caller's page is released and replaced in `pages` by the tree's, which holds the same
-  // values.
+  // Makes pages known: page i holds tokens [i * page_tokens, (i + 1) * page_tokens), the last one perhaps fewer. Where
+  // the tree already has a full page for the same tokens, the caller's page is released and replaced in `pages` by the
+  // tree's, which holds the same values.
   void publish(int64_t scope, std::span<const Token> tokens, std::span<Page> pages);
 
   // Gives the least recently used page that nobody else holds back to the pool; false when there is none.
@@ -44,24 +53,34 @@ class PrefixTree {
   struct Less {
     bool operator()(Key a, Key b) const;
   };
-  // A node owns the tokens that its key in the parent's map points to.
+  using Nodes = std::map<Key, std::unique_ptr<Node>, Less>;
+  // A node owns the tokens that its key in the parent's map points to. No child's tokens begin another child's.
   struct Node {
     std::vector<Token> tokens;
     Node* parent = nullptr;
     Page page = -1;
-    std::map<Key, std::unique_ptr<Node>, Less> children;
-    std::list<Node*>::iterator place;  // in recent_
+    Nodes children;
+    Nodes evicted;                     // remembered children without pages; all below them are such too
+    std::list<Node*>::iterator place;  // in recent_ or remembered_
+  };
+  struct Closest {
+    Node* node;
+    size_t common;  // leading tokens
   };
 
+  static Closest closest(const Nodes& nodes, Key key);
   Node* find(Node& parent, Key key);
   Node* add(Node& parent, Key key, Page page);
+  void add_partial(Node& parent, Key key, Page page);
+  void absorb_partial(Node& parent, Key key);
   void touch(Node* deepest);
-  void remove(Node* leaf);
+  void remember(Node* leaf);
 
   PagePool& pool_;
   const int32_t page_tokens_;
   std::map<int64_t, Node> roots_;  // by scope
   std::list<Node*> recent_;        // most recently used first; a node always before its descendants
+  std::list<Node*> remembered_;    // last evicted first; a node always before its descendants
 };
 
 }  // namespace martlet

@@ -25,6 +25,7 @@ struct Flags {
   ServerOptions server;
   LoadOptions load;
   size_t max_body_mib = 16;
+  double tpot_target_ms = 0;
 };
 
 void define_flags(CLI::App& app, Flags& flags) {
@@ -42,6 +43,14 @@ void define_flags(CLI::App& app, Flags& flags) {
   app.add_option("--max-sequences", flags.load.engine.max_sequences, "Requests that run at once; more wait")
       ->capture_default_str();
   app.add_option("--max-queue", flags.load.engine.max_queue, "Requests that may wait; more get 429")
+      ->capture_default_str();
+  app.add_option("--max-key-requests", flags.load.engine.max_tenant_requests,
+                 "Requests of one API key that may run or wait; more get 429; 0: no limit of its own")
+      ->capture_default_str();
+  app.add_option("--tpot-target", flags.tpot_target_ms,
+                 "Milliseconds between the tokens of a stream while prompts of others are read; 0: 1.5 times a step "
+                 "without prompts")
+      ->check(CLI::Range(0.0, 60'000.0))
       ->capture_default_str();
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
       ->capture_default_str();
@@ -81,6 +90,7 @@ Status serve(Flags& flags) {
   ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
   flags.server.http.parser.body_bytes = flags.max_body_mib << 20;
+  flags.load.engine.tpot_target = flags.tpot_target_ms / 1000;
   flags.server.json_log = !isatty(STDERR_FILENO);
   if (!flags.models.empty()) flags.load.model = flags.models.front();
   MARTLET_ASSIGN(const std::unique_ptr<Server> server, Server::start(flags.server));

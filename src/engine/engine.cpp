@@ -18,6 +18,8 @@ Status validate(const EngineOptions& options, const Backend& backend) {
   if (options.max_queue < 0) return bad_option("must be 0 or more", "--max-queue");
   if (options.memory_ceiling < 0) return bad_option("must be 0 (found out) or more", "--memory");
   if (options.prefill_chunk < 1) return bad_option("must be at least 1", "--prefill-chunk");
+  if (options.max_tenant_requests < 0) return bad_option("must be 0 (no limit) or more", "--max-key-requests");
+  if (!(options.tpot_target >= 0)) return bad_option("must be 0 (found out) or more", "--tpot-target");
   return {};
 }
 
@@ -37,8 +39,10 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
                      .context = parts.plan.context,
                      .max_sequences = options.max_sequences,
                      .prefill_chunk = options.prefill_chunk,
-                     .max_rows = step_rows(*backend, plan_options)};
+                     .max_rows = step_rows(*backend, plan_options),
+                     .tpot_target = options.tpot_target};
   parts.max_queue = options.max_queue;
+  parts.max_tenant_requests = options.max_tenant_requests;
   parts.vocabulary = h.vocabulary;
   parts.backend = std::move(backend);
   parts.open_model = [file, h, pages](Backend& b) { return Model::create(file, h, b, pages); };

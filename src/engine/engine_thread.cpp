@@ -23,8 +23,10 @@ Result<std::unique_ptr<Engine>> EngineThread::start(Parts parts) {
 }
 
 EngineThread::EngineThread(Parts parts)
-    : parts_(std::move(parts)), mailbox_(parts_.max_queue), scheduler_(parts_.scheduler) {
-  publish_stats();
+    : parts_(std::move(parts)),
+      mailbox_(int64_t{parts_.scheduler.max_sequences} + parts_.max_queue, parts_.max_tenant_requests),
+      scheduler_(parts_.scheduler) {
+  report();
 }
 
 EngineThread::~EngineThread() {
@@ -52,7 +54,8 @@ EngineStats EngineThread::stats() const {
   return stats_;
 }
 
-void EngineThread::publish_stats() {
+void EngineThread::report() {
+  mailbox_.ended(scheduler_.take_ended());
   EngineStats stats = scheduler_.stats();
   stats.failed = failed_;
   {
@@ -74,11 +77,11 @@ void EngineThread::run(std::promise<Status>& opened) {
   while (receive()) {
     const bool worked = step();
     if (!worked) check_weights();
-    publish_stats();
+    report();
     if (!worked) mailbox_.wait(kIdleCheck);
   }
   scheduler_.end_all(FinishReason::cancelled, nullptr);
-  publish_stats();
+  report();
   parts_.backend->close(model_->id());
   model_.reset();
   parts_.backend.reset();
@@ -94,14 +97,15 @@ bool EngineThread::receive() {
 
 bool EngineThread::step() {
   Step* step = scheduler_.next();  // admit, adopt, chunk, preempt; null when idle
-  mailbox_.set_queued(scheduler_.queued());
   if (!step) return false;
   Backend& backend = *parts_.backend;
+  const Clock::time_point begin = Clock::now();
   const Ticket ticket =
       backend.submit(model_->id(), step->batch, step->choices, [&] { return model_->forward(backend); });
   const Status status = backend.wait(ticket, step->chosen, step->top);
-  check_weights();                                 // before anything that was computed from them is believed
-  if (!failed_) scheduler_.commit(*step, status);  // append, emit, publish, free
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  check_weights();                                          // before anything computed from them is believed
+  if (!failed_) scheduler_.commit(*step, status, seconds);  // append, emit, publish, free
   return true;
 }
 

@@ -21,7 +21,8 @@ class EngineThread final : public Engine {
   struct Parts {
     Plan plan;
     SchedulerOptions scheduler;
-    int32_t max_queue = 0;
+    int32_t max_queue = 0;            // requests that wait beside those that run
+    int32_t max_tenant_requests = 0;  // 0: no limit of its own
     int32_t vocabulary = 0;
     std::unique_ptr<Backend> backend;
     // Opens the model; called on the engine's thread, as everything is that touches the backend.
@@ -47,8 +48,8 @@ class EngineThread final : public Engine {
   void run(std::promise<Status>& opened);
   bool receive();  // false: stop
   bool step();     // false: nothing to do
+  void report();   // to whoever asks for statistics or wants to submit
   void check_weights();
-  void publish_stats();
 
   Parts parts_;
   Mailbox mailbox_;

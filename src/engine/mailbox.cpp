@@ -7,8 +7,13 @@ namespace martlet {
 Result<RequestId> Mailbox::submit(Request request, std::shared_ptr<RequestSink> sink) {
   const std::lock_guard lock(mutex_);
   if (closed_) return *closed_;
-  if (queued_ + static_cast<int64_t>(mail_.submissions.size()) >= max_queue_)
+  if (open_ >= max_open_)
     return Error{ErrorKind::unavailable, "queue_full", "too many requests are waiting; try again later", ""};
+  int32_t& of_tenant = open_of_tenant_[request.tenant];
+  if (max_tenant_ > 0 && of_tenant >= max_tenant_)
+    return Error{ErrorKind::unavailable, "tenant_limit", "this API key has too many requests open; try again later",
+                 ""};
+  ++open_, ++of_tenant;
   const RequestId id = ++submitted_;
   mail_.submissions.push_back({id, std::move(request), std::move(sink), Clock::now()});
   arrived_.notify_one();
@@ -45,13 +50,13 @@ uint64_t Mailbox::submitted() const {
 
 Mailbox::Mail Mailbox::take() {
   const std::lock_guard lock(mutex_);
-  queued_ += static_cast<int64_t>(mail_.submissions.size());
   return std::exchange(mail_, {});
 }
 
-void Mailbox::set_queued(int32_t queued) {
+void Mailbox::ended(std::span<const int32_t> tenants) {
+  if (tenants.empty()) return;
   const std::lock_guard lock(mutex_);
-  queued_ = queued;
+  for (const int32_t tenant : tenants) --open_, --open_of_tenant_[tenant];
 }
 
 bool Mailbox::empty() const {

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -24,8 +27,9 @@ struct Submission {
 // What other threads want from the engine's thread. The one place where they meet.
 class Mailbox {
  public:
-  // Requests that wait for admission, here and in the scheduler, are at most `max_queue`.
-  explicit Mailbox(int32_t max_queue) : max_queue_(max_queue) {}
+  // Requests that are open, from submit() to ended(), are at most `max_open`, and `max_tenant` of one tenant unless
+  // that is 0.
+  explicit Mailbox(int64_t max_open, int32_t max_tenant = 0) : max_open_(max_open), max_tenant_(max_tenant) {}
 
   struct Mail {
     std::vector<Submission> submissions;
@@ -34,7 +38,8 @@ class Mailbox {
     bool stop = false;
   };
 
-  // From any thread. Errors: `queue_full`, or whatever close() was given. On success the request has its id.
+  // From any thread. Errors: `queue_full`, `tenant_limit`, or whatever close() was given. On success the request has
+  // its id.
   Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink);
   void cancel(RequestId id);
   void cancel_all();
@@ -43,19 +48,21 @@ class Mailbox {
   uint64_t submitted() const;
 
   // From the engine's thread.
-  Mail take();                      // what is taken counts as waiting until set_queued()
-  void set_queued(int32_t queued);  // requests in the scheduler's own queue, after it has admitted
+  Mail take();
+  void ended(std::span<const int32_t> tenants);  // of requests that are over
   void wait(std::chrono::milliseconds timeout);  // until there is mail
 
  private:
   bool empty() const;
 
-  const int32_t max_queue_;
+  const int64_t max_open_;
+  const int32_t max_tenant_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   Mail mail_;
   std::optional<Error> closed_;
-  int64_t queued_ = 0;  // waiting outside this mailbox
+  int64_t open_ = 0;
+  std::unordered_map<int32_t, int32_t> open_of_tenant_;
   uint64_t submitted_ = 0;
 };
 

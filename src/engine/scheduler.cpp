@@ -1,25 +1,42 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <map>
 
 namespace martlet {
 namespace {
+
+// Prompt tokens from which it pays to wait for another sequence that is computing them: fewer do not lengthen a step.
+constexpr int32_t kWorthWaiting = 32;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+void insert_by_rank(std::vector<std::unique_ptr<Sequence>>& into, std::unique_ptr<Sequence> sequence) {
+  const auto before = [](Clock::time_point rank, const auto& other) { return rank < other->rank; };
+  into.insert(std::upper_bound(into.begin(), into.end(), sequence->rank, before), std::move(sequence));
+}
+
+int32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
+  return static_cast<int32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options)
-    : options_(options), pool_(options.pages), tree_(pool_, options.page_tokens), seeds_(std::random_device{}()) {}
+Scheduler::Scheduler(const SchedulerOptions& options, Speculator* speculator)
+    : options_(options),
+      speculator_(speculator),
+      pool_(options.pages),
+      tree_(pool_, options.page_tokens),
+      seeds_(std::random_device{}()) {}
 
 void Scheduler::submit(Submission&& submission) {
   auto sequence = std::make_unique<Sequence>(std::move(submission), options_.context, seeds_());
   if (sequence->remaining() <= 0 || (sequence->output_limit == 0 && !sequence->scoring()))
     finish(*sequence, FinishReason::length);
   else
-    queue_.push_back(std::move(sequence));
+    insert_by_rank(queue_, std::move(sequence));
 }
 
 void Scheduler::cancel(RequestId id) {
@@ -53,155 +70,130 @@ int32_t Scheduler::pages_for(int32_t tokens) const {
 }
 
 bool Scheduler::take_page(Sequence& sequence) {
-  if (pool_.free() == 0) tree_.evict();
+  if (pool_.free() == 0 && tree_.evict()) ++stats_.pages_evicted;
   const std::optional<Page> page = pool_.allocate();
   if (page) sequence.pages.push_back(*page);
   return page.has_value();
 }
 
-// Gives every running sequence, oldest first, the pages of its next token. The victim is always the last, so those that
-// were served before it stay.
+// Gives every running sequence, first in rank first, the pages of its next token. The victim is always the last, so
+// those that were served before it stay.
 void Scheduler::grow() {
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     while (i < running_.size() && static_cast<int32_t>(sequence.pages.size()) < pages_for(sequence.size()))
-      if (!take_page(sequence)) preempt_youngest();
+      if (!take_page(sequence)) preempt_last();
   }
 }
 
-void Scheduler::preempt_youngest() {
+void Scheduler::preempt_last() {
   Owned victim = std::move(running_.back());
   running_.pop_back();
+  publish(*victim);  // what nobody needs more urgently is found again
   release_pages(*victim);
-  queue_.push_front(std::move(victim));
+  ++stats_.preemptions;
+  insert_by_rank(queue_, std::move(victim));
 }
 
 void Scheduler::admit() {
-  while (!queue_.empty() && static_cast<int32_t>(running_.size()) < options_.max_sequences && admit(*queue_.front())) {
-    running_.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+  for (Owned& sequence : queue_) sequence->held = false;
+  while (static_cast<int32_t>(running_.size()) < options_.max_sequences) {
+    const auto next = next_in_line();
+    if (next == queue_.end()) return;
+    const Admission admission = admit(**next);
+    if (admission == Admission::no_room) return;
+    if (admission == Admission::waits) {
+      (*next)->held = true;
+      continue;
+    }
+    insert_by_rank(running_, std::move(*next));
+    queue_.erase(next);
   }
 }
 
-bool Scheduler::admit(Sequence& sequence) {
+std::vector<Scheduler::Owned>::iterator Scheduler::next_in_line() {
+  std::map<int32_t, int32_t> running;  // by tenant
+  for (const Owned& sequence : running_) ++running[sequence->request.tenant];
+  auto best = queue_.end();
+  for (auto place = queue_.begin(); place != queue_.end(); ++place) {
+    if ((*place)->held) continue;
+    if (best == queue_.end() || running[(*place)->request.tenant] < running[(*best)->request.tenant]) best = place;
+  }
+  return best;
+}
+
+// Whether a running sequence is ahead on the same prompt: adopting its work is sooner than doing it again.
+bool Scheduler::computed_by_another(const Sequence& sequence, int32_t adopted, int32_t known) const {
+  const std::span<const Token> tokens = std::span(sequence.tokens).first(static_cast<size_t>(known));
+  return std::any_of(running_.begin(), running_.end(), [&](const Owned& other) {
+    return other->scope == sequence.scope && other->published < other->prompt_size &&
+           common_prefix(tokens, other->tokens) >= adopted + kWorthWaiting;
+  });
+}
+
+Scheduler::Admission Scheduler::admit(Sequence& sequence) {
   // The last token is always computed: its logits are what is wanted. Rows that score are too.
-  const auto known = static_cast<size_t>(sequence.scoring() ? 0 : sequence.size() - 1);
-  sequence.pages = tree_.adopt(sequence.scope, std::span(sequence.tokens).first(known));
-  const auto adopted = static_cast<int32_t>(sequence.pages.size());
-  const int32_t needed = pages_for(sequence.size()) - adopted;
-  if (needed + static_cast<int32_t>(running_.size()) > pool_.free() + pool_.reclaimable()) {
-    release_pages(sequence);
-    return false;
+  const int32_t known = sequence.scoring() ? 0 : sequence.size() - 1;
+  PrefixTree::Match match = tree_.adopt(sequence.scope, std::span(sequence.tokens).first(static_cast<size_t>(known)));
+  sequence.pages = std::move(match.pages);
+  const auto shared = static_cast<int32_t>(sequence.pages.size());
+  sequence.computed = shared * options_.page_tokens + match.partial_tokens;
+  if (match.partial_tokens > 0) sequence.copy = PageCopy{0, match.partial, -1, match.partial_tokens};
+  if (computed_by_another(sequence, sequence.computed, known)) return release_pages(sequence), Admission::waits;
+  const int32_t needed = pages_for(sequence.size()) - shared;
+  const auto fits = [&] {
+    return needed + static_cast<int32_t>(running_.size()) <= pool_.free() + pool_.reclaimable();
+  };
+  if (!fits()) {  // the page to copy from may be the one that is missing
+    release_copy_source(sequence);
+    sequence.computed = shared * options_.page_tokens;
   }
+  if (!fits()) return release_pages(sequence), Admission::no_room;
   for (int32_t i = 0; i < needed; ++i) take_page(sequence);
-  sequence.computed = adopted * options_.page_tokens;
-  sequence.published = adopted;
-  if (!sequence.was_admitted) {
-    sequence.was_admitted = true;
-    sequence.admitted = Clock::now();
-    sequence.usage.cached_tokens = sequence.computed;
-    stats_.prompt_tokens += static_cast<uint64_t>(sequence.prompt_size);
-    stats_.cached_tokens += static_cast<uint64_t>(sequence.computed);
-  }
-  return true;
+  if (sequence.copy) sequence.copy->to = sequence.pages[static_cast<size_t>(shared)];
+  sequence.sound = sequence.published = sequence.computed;
+  if (!sequence.was_admitted) note_admission(sequence, known, match.evicted);
+  return Admission::admitted;
 }
 
-// Decode rows first, so that no running stream waits for another's prompt; then prompts, oldest first.
-void Scheduler::fill() {
-  step_.clear();
-  for (Owned& sequence : running_)
-    if (sequence->remaining() == 1) step_.add(*sequence, 1);
-  int32_t budget = std::min(options_.prefill_chunk, options_.max_rows - step_.rows());
-  for (Owned& sequence : running_) {
-    if (sequence->remaining() <= 1) continue;
-    const int32_t rows = std::min(sequence->remaining(), budget);
-    if (rows <= 0) break;
-    step_.add(*sequence, rows);
-    budget -= rows;
-  }
-  step_.seal();
-}
-
-void Scheduler::commit(Step& step, const Status& status) {
-  ++stats_.steps;
-  Answers answers{step.choices.data(), step.chosen.data(), step.top.data()};
-  for (const Step::Entry& entry : step.entries()) {
-    if (status)
-      accept(entry, answers);
-    else
-      finish(*entry.sequence, FinishReason::error, &status.error());
-  }
-  std::erase_if(running_, [](const Owned& sequence) { return sequence->finished; });
-}
-
-void Scheduler::accept(const Step::Entry& entry, Answers& answers) {
-  Sequence& sequence = *entry.sequence;
-  sequence.computed += entry.rows;
-  emitted_.clear();
-  Status status;
-  for (int32_t i = 0; i < entry.outputs; ++i) {
-    if (status) status = accept_one(sequence, answers, emitted_);
-    answers.top += std::max(answers.choice->top, 0);
-    ++answers.choice;
-    ++answers.chosen;
-  }
-  if (!emitted_.empty()) sequence.sink->on_tokens(emitted_);
-  if (!status) return finish(sequence, FinishReason::error, &status.error());
-  // Not before a row's logits were seen to be sound: a page that made them NaN must reach nobody else.
-  if (entry.last_row_output) publish(sequence);
-  if (const auto reason = outcome(sequence, emitted_)) finish(sequence, *reason);
-}
-
-Status Scheduler::accept_one(Sequence& sequence, const Answers& answers, std::vector<Emitted>& emitted) {
-  const Chosen& chosen = *answers.chosen;
-  if (chosen.numeric_error)
-    return Error{ErrorKind::internal, "numeric_error", "the model computed values that are not numbers", ""};
-  if (chosen.token < 0)
-    return Error{ErrorKind::request, "no_token_left", "the biases leave no token to choose", "logit_bias"};
-  Emitted& token = emitted.emplace_back();
-  token.token = chosen.token;
-  token.logprob = chosen.logprob;
-  for (int32_t i = 0; i < answers.choice->top; ++i)
-    if (answers.top[i].token >= 0) token.top.emplace_back(answers.top[i].token, answers.top[i].logprob);
-  token.prompt = answers.choice->score >= 0;
-  if (token.prompt) {
-    ++sequence.next_score;
-    return {};
-  }
-  const std::vector<Token>& stops = sequence.request.stop_tokens;
-  token.stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
-  if (sequence.usage.output_tokens++ == 0) sequence.first_token = Clock::now();
-  ++stats_.output_tokens;
-  sequence.tokens.push_back(token.token);
-  sequence.sampler.add_output(token.token);
-  return {};
-}
-
-std::optional<FinishReason> Scheduler::outcome(const Sequence& sequence, std::span<const Emitted> emitted) const {
-  if (!emitted.empty() && emitted.back().stop) return FinishReason::stop;
-  const bool scored_only = sequence.output_limit == 0 && sequence.remaining() == 0;
-  if (scored_only || (sequence.output_limit > 0 && sequence.usage.output_tokens == sequence.output_limit))
-    return FinishReason::length;
-  return std::nullopt;
+void Scheduler::note_admission(Sequence& sequence, int32_t known, bool evicted) {
+  sequence.was_admitted = true;
+  sequence.admitted = Clock::now();
+  sequence.usage.cached_tokens = sequence.computed;
+  sequence.usage.miss = sequence.scoring()           ? PrefixMiss::scored
+                        : sequence.computed == known ? PrefixMiss::none
+                        : evicted                    ? PrefixMiss::evicted
+                                                     : PrefixMiss::differs;
+  ++stats_.prefix_lookups[static_cast<size_t>(sequence.usage.miss)];
+  stats_.prompt_tokens += static_cast<uint64_t>(sequence.prompt_size);
+  stats_.cached_tokens += static_cast<uint64_t>(sequence.computed);
 }
 
 void Scheduler::publish(Sequence& sequence) {
-  const int32_t full = sequence.computed / options_.page_tokens;
-  if (full == sequence.published) return;
-  tree_.publish(sequence.scope, sequence.tokens, std::span(sequence.pages).first(static_cast<size_t>(full)));
-  sequence.published = full;
+  if (sequence.sound <= sequence.published) return;
+  tree_.publish(sequence.scope, std::span(sequence.tokens).first(static_cast<size_t>(sequence.sound)),
+                std::span(sequence.pages).first(static_cast<size_t>(pages_for(sequence.sound))));
+  sequence.published = sequence.sound;
+}
+
+void Scheduler::release_copy_source(Sequence& sequence) {
+  if (sequence.copy) pool_.release(sequence.copy->from);
+  sequence.copy.reset();
 }
 
 void Scheduler::release_pages(Sequence& sequence) {
+  release_copy_source(sequence);
   for (const Page page : sequence.pages) pool_.release(page);
   sequence.pages.clear();
-  sequence.computed = sequence.published = 0;
+  sequence.computed = sequence.sound = sequence.published = 0;
 }
 
 void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* error) {
+  if (reason != FinishReason::error) publish(sequence);
   release_pages(sequence);
   sequence.finished = true;
   ++stats_.requests_finished;
+  ended_.push_back(sequence.request.tenant);
   Finish finish{reason, error ? std::optional(*error) : std::nullopt, sequence.usage};
   const Clock::time_point now = Clock::now();
   finish.usage.queued_seconds = seconds_between(sequence.submitted, sequence.was_admitted ? sequence.admitted : now);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <random>
 #include <vector>
@@ -9,8 +8,10 @@
 #include "base/error.h"
 #include "cache/page_pool.h"
 #include "cache/prefix_tree.h"
+#include "engine/cost_table.h"
 #include "engine/mailbox.h"
 #include "engine/sequence.h"
+#include "engine/speculator.h"
 #include "engine/step.h"
 #include "martlet/engine.h"
 
@@ -22,17 +23,25 @@ struct SchedulerOptions {
   int32_t max_sequences = 0;
   int32_t prefill_chunk = 0;  // prefill rows of one step at most
   int32_t max_rows = 0;       // rows of one step at most; more than max_sequences
+  double tpot_target = 0;     // seconds of a step that holds streams and prompts; 0: kTpotFactor times one without
 };
+
+// How much longer than a step of streams alone a step with parts of prompts may take.
+inline constexpr double kTpotFactor = 1.5;
+// Prompts get this many rows of a step whatever it costs the streams, or nobody new would ever be served.
+inline constexpr int32_t kLeastPrefill = 32;
 
 // Decides what each step computes. Used by the engine's thread alone.
 //
-// Requests are admitted in order, each when the pool has pages for all its tokens and one more for every sequence that
-// runs already. When a running sequence needs a page and none is free, the least recently used prefix that nobody needs
-// is forgotten; when there is none, the youngest sequence is preempted: its pages are freed and it goes back to the
-// head of the queue. Its output does not change, since its tokens and its random numbers are kept.
+// Requests are ranked by arrival, moved by their priority in seconds, so nobody is passed over for ever. Of the tenants
+// that wait, the one with the fewest running sequences is next, with its first in rank, as soon as the pool has pages
+// for all its tokens and one more for every sequence that runs already. One whose prompt a running sequence is just
+// computing waits for that and adopts it. When a running sequence needs a page and none is free, the least recently
+// used prefix that nobody needs is forgotten; when there is none, the last in rank is preempted: its pages are freed
+// and it waits again. Its output does not change, since its tokens and its random numbers are kept.
 class Scheduler {
  public:
-  explicit Scheduler(const SchedulerOptions& options);
+  explicit Scheduler(const SchedulerOptions& options, Speculator* speculator = nullptr);
 
   void submit(Submission&& submission);
   void cancel(RequestId id);
@@ -40,10 +49,14 @@ class Scheduler {
 
   // The next step, valid until the next call; null when nothing runs.
   Step* next();
-  // Takes the step's answers: appends, emits, publishes, finishes. An error fails the requests of that step only.
-  void commit(Step& step, const Status& status);
+  // Takes the step's answers after `seconds` of computing: appends, emits, publishes, finishes, rewinds drafts that
+  // were not chosen. An error fails the requests of that step only.
+  void commit(Step& step, const Status& status, double seconds);
 
   int32_t queued() const { return static_cast<int32_t>(queue_.size()); }
+  // Tenants of the requests that ended since the last call.
+  std::vector<int32_t> take_ended() { return std::exchange(ended_, {}); }
+  const CostTable& costs() const { return costs_; }
   EngineStats stats() const;
 
  private:
@@ -52,30 +65,48 @@ class Scheduler {
     const Choice* choice;
     const Chosen* chosen;
     const TokenLogprob* top;
+    void advance() {
+      top += std::max(choice->top, 0);
+      ++choice, ++chosen;
+    }
   };
+  enum class Admission { admitted, no_room, waits };
 
+  // scheduler.cpp: who runs
   void grow();
   void admit();
-  bool admit(Sequence& sequence);
-  void fill();
-  void preempt_youngest();
+  std::vector<Owned>::iterator next_in_line();
+  Admission admit(Sequence& sequence);
+  bool computed_by_another(const Sequence& sequence, int32_t adopted, int32_t known) const;
+  void note_admission(Sequence& sequence, int32_t known, bool evicted);
+  void preempt_last();
   bool take_page(Sequence& sequence);
   int32_t pages_for(int32_t tokens) const;
-
-  void accept(const Step::Entry& entry, Answers& answers);
-  Status accept_one(Sequence& sequence, const Answers& answers, std::vector<Emitted>& emitted);
-  std::optional<FinishReason> outcome(const Sequence& sequence, std::span<const Emitted> emitted) const;
   void publish(Sequence& sequence);
+  void release_copy_source(Sequence& sequence);
   void release_pages(Sequence& sequence);
   void finish(Sequence& sequence, FinishReason reason, const Error* error = nullptr);
 
+  // step_scheduling.cpp: what a step holds and what comes of it
+  void propose();
+  void fill();
+  void add_prefill(std::vector<Sequence*>& prompts);
+  int32_t prefill_budget(const Sequence& first) const;
+  void accept(const Step::Entry& entry, Answers& answers);
+  Status accept_one(Sequence& sequence, const Answers& answers);
+  std::optional<FinishReason> outcome(const Sequence& sequence) const;
+  void after_rows(Sequence& sequence);
+
   const SchedulerOptions options_;
+  Speculator* const speculator_;
   PagePool pool_;
   PrefixTree tree_;
-  std::deque<Owned> queue_;
-  std::vector<Owned> running_;  // oldest first
+  CostTable costs_;
+  std::vector<Owned> queue_, running_;  // each in rank
   Step step_;
-  std::vector<Emitted> emitted_;
+  std::vector<Sequence*> decoding_, prompts_;  // of the step that is being filled
+  std::vector<Emitted> emitted_;               // by the sequence that is being accepted
+  std::vector<int32_t> ended_;
   std::mt19937_64 seeds_;
   EngineStats stats_;
 };

@@ -13,38 +13,64 @@ void Step::clear() {
   page_starts_.assign(1, 0);
   outputs_.clear();
   pages_.clear();
+  copies_.clear();
   choices.clear();
+  ahead_.clear();
+  attended_ = 0;
 }
 
-void Step::add_output(int32_t row, Choice choice) {
-  outputs_.push_back(row);
+void Step::add_row(Token token, int32_t position) {
+  tokens_.push_back(token);
+  positions_.push_back(position);
+  attended_ += position + 1;
+}
+
+void Step::add_output(Choice choice) {
+  outputs_.push_back(rows() - 1);
   choices.push_back(choice);
+}
+
+void Step::add_drafts(const Sequence& sequence) {
+  const Sampler* sampler = &sequence.sampler;
+  int32_t position = sequence.size();
+  for (const Token draft : sequence.drafts) {
+    Sampler& after = ahead_.emplace_back(*sampler);
+    after.add_output(draft);
+    sampler = &after;
+    add_row(draft, position++);
+    Choice choice = after.next();
+    choice.top = sequence.request.top_logprobs;
+    add_output(choice);
+  }
 }
 
 void Step::add(Sequence& sequence, int32_t rows) {
   const size_t outputs_before = outputs_.size();
-  bool last_row_output = false;
+  bool last_row_output = false, draws = false;
   for (int32_t i = 0; i < rows; ++i) {
-    const int32_t row = this->rows(), position = sequence.computed + i;
-    tokens_.push_back(sequence.tokens[static_cast<size_t>(position)]);
-    positions_.push_back(position);
+    const int32_t position = sequence.computed + i;
+    add_row(sequence.tokens[static_cast<size_t>(position)], position);
     const bool scores = position + 1 >= sequence.next_score && position + 1 < sequence.prompt_size;
-    const bool draws = position + 1 == sequence.size();
+    draws = position + 1 == sequence.size();
     if (scores)
-      add_output(row, {.score = sequence.tokens[static_cast<size_t>(position) + 1],
-                       .top = std::max(sequence.request.top_logprobs, 0)});
+      add_output({.score = sequence.tokens[static_cast<size_t>(position) + 1],
+                  .top = std::max(sequence.request.top_logprobs, 0)});
     if (draws) {
       Choice choice = sequence.sampler.next();
       choice.top = sequence.request.top_logprobs;
-      add_output(row, choice);
+      add_output(choice);
     }
     last_row_output = scores || draws;
   }
+  if (draws) add_drafts(sequence);
+  const auto drafts = draws ? static_cast<int32_t>(sequence.drafts.size()) : 0;
+  if (sequence.copy) copies_.push_back(*sequence.copy);
   starts_.push_back(this->rows());
-  context_lengths_.push_back(sequence.computed + rows);
+  context_lengths_.push_back(sequence.computed + rows + drafts);
   pages_.insert(pages_.end(), sequence.pages.begin(), sequence.pages.end());
   page_starts_.push_back(static_cast<int32_t>(pages_.size()));
-  entries_.push_back({&sequence, rows, static_cast<int32_t>(outputs_.size() - outputs_before), last_row_output});
+  entries_.push_back(
+      {&sequence, rows, drafts, static_cast<int32_t>(outputs_.size() - outputs_before), last_row_output});
 }
 
 void Step::seal() {
@@ -54,7 +80,7 @@ void Step::seal() {
            .starts = starts_,
            .context_lengths = context_lengths_,
            .groups = {&table_, 1},
-           .copies = {},
+           .copies = copies_,
            .outputs = outputs_};
   chosen.assign(choices.size(), {});
   size_t wanted = 0;

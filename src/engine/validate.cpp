@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -34,6 +35,9 @@ Status validate(const Request& request, int32_t context, int32_t vocabulary) {
     return bad("invalid_value", "must be at least 1, or 0 where the prompt is scored", "max_tokens");
   if (request.top_logprobs < -1 || request.top_logprobs > kMaxTopLogprobs)
     return bad("invalid_value", "must be between 0 and 20", "top_logprobs");
+  if (request.tenant < 0) return bad("invalid_value", "must be 0 or more", "tenant");
+  if (std::abs(int64_t{request.priority}) > kMaxPriority)
+    return bad("invalid_value", "must be between -100 and 100", "priority");
   return validate(request.sampling, vocabulary);
 }
 

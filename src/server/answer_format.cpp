@@ -11,10 +11,12 @@ namespace json = boost::json;
 namespace {
 
 json::object usage_json(const AnswerUsage& usage) {
+  json::object details{{"cached_tokens", usage.cached_tokens}};
+  if (usage.miss != PrefixMiss::none) details["cache_miss"] = name(usage.miss);
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.output_tokens},
           {"total_tokens", usage.prompt_tokens + usage.output_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+          {"prompt_tokens_details", std::move(details)}};
 }
 
 json::object envelope(const AnswerHeader& header, const char* object, json::array choices) {

@@ -15,6 +15,7 @@ namespace martlet::server {
 
 struct AnswerUsage {
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  PrefixMiss miss = PrefixMiss::none;  // of the first prompt
 };
 
 // What stays the same over all objects of one answer.

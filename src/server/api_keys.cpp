@@ -1,5 +1,7 @@
 #include "server/api_keys.h"
 
+#include <algorithm>
+
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
@@ -15,16 +17,33 @@ ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) digests_.push_back(digest(key));
 }
 
-bool ApiKeys::accepts(std::string_view key) const {
+int32_t ApiKeys::find(std::string_view key) const {
   const Digest offered = digest(key);
-  int matches = 0;
-  for (const Digest& known : digests_) matches |= CRYPTO_memcmp(known.data(), offered.data(), known.size()) == 0;
-  return matches != 0;
+  int32_t found = 0;
+  for (size_t i = 0; i < digests_.size(); ++i) {
+    const bool same = CRYPTO_memcmp(digests_[i].data(), offered.data(), offered.size()) == 0;
+    found = std::max(found, static_cast<int32_t>(same) * static_cast<int32_t>(i + 1));
+  }
+  return found;
 }
 
-bool ApiKeys::accepts_authorization(std::string_view field) const {
+namespace {
+
+// The key of an Authorization field; empty where there is none.
+std::string_view bearer(std::string_view field) {
   constexpr std::string_view kScheme = "Bearer ";
-  return field.starts_with(kScheme) && accepts(field.substr(kScheme.size()));
+  return field.starts_with(kScheme) ? field.substr(kScheme.size()) : std::string_view();
+}
+
+}  // namespace
+
+bool ApiKeys::accepts_authorization(std::string_view field) const {
+  const std::string_view key = bearer(field);
+  return !key.empty() && accepts(key);
+}
+
+int32_t ApiKeys::tenant(std::string_view authorization) const {
+  return digests_.size() < 2 ? 0 : find(bearer(authorization));
 }
 
 }  // namespace martlet::server

@@ -126,6 +126,7 @@ const std::vector<Field<Request>>& fields() {
       {"max_tokens", kBoth, integer<Request>(0, kMaxInt, &Request::max_tokens)},
       {"max_completion_tokens", kChat, integer<Request>(0, kMaxInt, &Request::max_tokens)},
       {"n", kBoth, integer<Request>(1, kMaxChoices, &Request::n)},
+      {"priority", kBoth, integer<Request>(-kMaxPriority, kMaxPriority, &Request::priority)},
       {"stream", kBoth, boolean(&Request::stream)},
       {"stream_options", kBoth, read_stream_options},
       {"stop", kBoth, read_stop},

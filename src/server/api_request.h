@@ -27,7 +27,7 @@ struct ApiRequest {
   boost::json::object template_kwargs;  // chat
   SamplingParameters sampling;
   std::optional<int32_t> max_tokens;
-  int32_t n = 1;
+  int32_t n = 1, priority = 0;
   bool stream = false, include_usage = false, echo = false, ignore_eos = false, logprobs = false;
   std::optional<int32_t> top_logprobs;
   std::vector<std::string> stop;

@@ -79,6 +79,8 @@ Request Completion::engine_request(size_t choice) const {
   }
   if (request_.logprobs) out.top_logprobs = request_.top_logprobs.value_or(0);
   out.prompt_logprobs = scores_prompt();
+  out.tenant = setup_.tenant;
+  out.priority = request_.priority;
   return out;
 }
 
@@ -159,8 +161,13 @@ void Completion::add_tokens(Choice& choice, const std::vector<Emitted>& tokens, 
       choice.text.push_prompt(emitted.token, emitted.logprob, emitted.top, out);
       continue;
     }
-    choice.last = Clock::now();
-    if (choice.text.output_tokens() == 0) choice.first = choice.last;
+    const Clock::time_point now = Clock::now();
+    if (choice.text.output_tokens() == 0) {
+      choice.first = now;
+    } else {
+      setup_.metrics->next_token(now - choice.last);
+    }
+    choice.last = now;
     choice.text.push(emitted, out);
   }
 }
@@ -220,6 +227,7 @@ AnswerUsage Completion::usage() const {
     if (i % request_.n != 0) continue;
     out.prompt_tokens += static_cast<int64_t>(prompts_[i / request_.n].size());
     out.cached_tokens += choices_[i].finish.usage.cached_tokens;
+    if (i == 0) out.miss = choices_[i].finish.usage.miss;
   }
   return out;
 }

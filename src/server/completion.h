@@ -25,6 +25,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     std::function<void(std::function<void()>)> post;  // to the I/O thread
     Metrics* metrics = nullptr;
     Endpoint endpoint = Endpoint::chat;
+    int32_t tenant = 0;
     Clock::time_point arrived;
   };
 

@@ -9,7 +9,7 @@ struct CodeStatus {
 };
 
 // Codes whose status is not that of their kind.
-constexpr CodeStatus kCodes[] = {{"model_not_found", 404}, {"queue_full", 429}};
+constexpr CodeStatus kCodes[] = {{"model_not_found", 404}, {"queue_full", 429}, {"tenant_limit", 429}};
 
 // Texts that an error of this kind may show: template_error carries what a template raised, which may quote a message.
 std::string public_text(const Error& error) {

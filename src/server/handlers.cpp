@@ -61,6 +61,7 @@ void Handlers::work(std::shared_ptr<net::Exchange> exchange, Task task) {
 
 void Handlers::complete(std::shared_ptr<net::Exchange> exchange, Endpoint endpoint) {
   const auto arrived = Completion::Clock::now();
+  const int32_t tenant = keys_.tenant(exchange->request().field("authorization"));
   work(exchange, [=, this](const Models& models, const std::shared_ptr<net::Exchange>& ex) -> Status {
     MARTLET_ASSIGN(json::object body, parse_json_body(ex->request().body));
     MARTLET_ASSIGN(ApiRequest request, parse_api_request(std::move(body), endpoint, policy_));
@@ -75,7 +76,7 @@ void Handlers::complete(std::shared_ptr<net::Exchange> exchange, Endpoint endpoi
     }
     ex->request().body = {};  // megabytes that nobody needs while the answer runs
     const auto post = [http = http_](std::function<void()> task) { http->post(std::move(task)); };
-    Completion::start({model, ex, post, &metrics_, endpoint, arrived}, std::move(request), std::move(prompts));
+    Completion::start({model, ex, post, &metrics_, endpoint, tenant, arrived}, std::move(request), std::move(prompts));
     return {};
   });
 }

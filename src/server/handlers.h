@@ -10,6 +10,7 @@
 
 #include "net/exchange.h"
 #include "net/http_server.h"
+#include "server/api_keys.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
 
@@ -17,7 +18,8 @@ namespace martlet::server {
 
 class Handlers {
  public:
-  explicit Handlers(ApiPolicy policy) : policy_(policy) {}
+  // `keys` say whose a request is and live longer than this.
+  Handlers(ApiPolicy policy, const ApiKeys& keys) : policy_(policy), keys_(keys) {}
   void attach(net::HttpServer* http) { http_ = http; }  // before the first request
 
   // I/O thread only. The model answers from now on.
@@ -47,6 +49,7 @@ class Handlers {
   void complete(std::shared_ptr<net::Exchange> exchange, Endpoint endpoint);
 
   ApiPolicy policy_;
+  const ApiKeys& keys_;
   net::HttpServer* http_ = nullptr;
   Metrics metrics_;
   Models models_;  // the first is "default"

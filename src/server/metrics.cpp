@@ -1,7 +1,6 @@
 #include "server/metrics.h"
 
-#include <iterator>
-#include <mutex>
+#include <limits>
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -50,6 +49,10 @@ constexpr EngineFigure kEngineFigures[] = {
      [](const EngineStats& s) { return double(s.cached_tokens); }},
     {"martlet_output_tokens_total", "Tokens generated.", true,
      [](const EngineStats& s) { return double(s.output_tokens); }},
+    {"martlet_preemptions_total", "Sequences that gave their pages to others and are computed again.", true,
+     [](const EngineStats& s) { return double(s.preemptions); }},
+    {"martlet_pages_evicted_total", "Cached pages that made room for others.", true,
+     [](const EngineStats& s) { return double(s.pages_evicted); }},
     {"martlet_steps_total", "Steps of the engine.", true, [](const EngineStats& s) { return double(s.steps); }},
     {"martlet_shape_compilations_total", "Kernels or graphs built for a shape; constant after start-up.", true,
      [](const EngineStats& s) { return double(s.shape_compilations); }},
@@ -66,6 +69,51 @@ prometheus::MetricFamily engine_family(const EngineFigure& figure, const EngineS
   return family;
 }
 
+struct EngineHistogram {
+  const char* name;
+  const char* help;
+  martlet::Histogram EngineStats::*values;
+};
+
+constexpr EngineHistogram kEngineHistograms[] = {
+    {"martlet_step_seconds", "Time of a step.", &EngineStats::step_seconds},
+    {"martlet_step_rows", "Tokens that a step computes.", &EngineStats::step_rows},
+    {"martlet_step_sequences", "Sequences of a step: the batch size.", &EngineStats::step_sequences},
+};
+
+prometheus::MetricFamily engine_histogram(const EngineHistogram& row, const EngineStats& stats) {
+  const martlet::Histogram& values = stats.*row.values;
+  prometheus::MetricFamily family;
+  family.name = row.name;
+  family.help = row.help;
+  family.type = prometheus::MetricType::Histogram;
+  prometheus::ClientMetric metric;
+  double bound = values.first_bound;
+  for (size_t i = 0; i < values.counts.size(); ++i, bound *= 2) {
+    const bool last = i + 1 == values.counts.size();
+    metric.histogram.sample_count += values.counts[i];
+    metric.histogram.bucket.push_back(
+        {metric.histogram.sample_count, last ? std::numeric_limits<double>::infinity() : bound});
+  }
+  metric.histogram.sample_sum = values.sum;
+  family.metric.push_back(metric);
+  return family;
+}
+
+prometheus::MetricFamily prefix_lookups(const EngineStats& stats) {
+  prometheus::MetricFamily family;
+  family.name = "martlet_prefix_lookups_total";
+  family.help = "Prompts by why no more of them came from the cache; miss=none: all of it did.";
+  family.type = prometheus::MetricType::Counter;
+  for (size_t i = 0; i < kPrefixMisses; ++i) {
+    prometheus::ClientMetric metric;
+    metric.label = {{"miss", name(static_cast<PrefixMiss>(i))}};
+    metric.counter.value = static_cast<double>(stats.prefix_lookups[i]);
+    family.metric.push_back(metric);
+  }
+  return family;
+}
+
 }  // namespace
 
 struct Metrics::Families {
@@ -78,6 +126,7 @@ struct Metrics::Families {
       prometheus::BuildGauge().Name("martlet_http_connections").Help("Open connections.").Register(registry).Add({});
   Histogram& request_seconds = histogram("martlet_http_request_seconds", "Whole time of a request.", kRequest);
   Histogram& first_token = histogram("martlet_ttft_seconds", "Time to the first token.", kFirstToken);
+  Histogram& between_tokens = histogram("martlet_inter_token_seconds", "Time between two tokens.", kPerToken);
   Histogram& per_token = histogram("martlet_tpot_seconds", "Mean time between the tokens of an answer.", kPerToken);
 
   Histogram& histogram(const char* name, const char* help, const Histogram::BucketBoundaries& buckets) {
@@ -96,6 +145,9 @@ void Metrics::request(const char* route, int status, std::chrono::nanoseconds to
 void Metrics::first_token(std::chrono::nanoseconds after) {
   families_->first_token.Observe(seconds(after));
 }
+void Metrics::next_token(std::chrono::nanoseconds after) {
+  families_->between_tokens.Observe(seconds(after));
+}
 void Metrics::output_token(std::chrono::nanoseconds each) {
   families_->per_token.Observe(seconds(each));
 }
@@ -104,6 +156,8 @@ std::string Metrics::text(const EngineStats& engine, int connections) {
   families_->connections.Set(connections);
   std::vector<prometheus::MetricFamily> all = families_->registry.Collect();
   for (const EngineFigure& figure : kEngineFigures) all.push_back(engine_family(figure, engine));
+  for (const EngineHistogram& row : kEngineHistograms) all.push_back(engine_histogram(row, engine));
+  all.push_back(prefix_lookups(engine));
   return prometheus::TextSerializer().Serialize(all);
 }
 

@@ -18,6 +18,7 @@ class Metrics {
 
   void request(const char* route, int status, std::chrono::nanoseconds took);
   void first_token(std::chrono::nanoseconds after);  // from the request's arrival
+  void next_token(std::chrono::nanoseconds after);   // from the token before it in its answer
   void output_token(std::chrono::nanoseconds each);  // mean time between the tokens of one answer
   // The text of /metrics, with the engine's figures as they are now.
   std::string text(const EngineStats& engine, int connections);

@@ -46,7 +46,7 @@ struct Server::State : net::HttpHandler {
   explicit State(const ServerOptions& options)
       : keys(options.api_keys),
         local_only(net::is_loopback_host(options.http.host)),
-        handlers(options.policy),
+        handlers(options.policy, keys),
         log(options.json_log) {}
 
   std::optional<HttpResponse> screen(const HttpRequest& head) override;

@@ -4,6 +4,7 @@
 // is a hash over all keys that its page table leads to. A page that was mixed up, freed too early or never written
 // shows at once as a wrong token, and expected_token() says what is right from the tokens alone.
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -89,6 +90,7 @@ class FakeBackend final : public Backend {
     controls_->largest_step = std::max(controls_->largest_step.load(), batch.rows());
     chosen_.clear();
     top_.clear();
+    for (const PageCopy& copy : batch.copies) this->copy(copy);
     for (int32_t s = 0; s < batch.sequences(); ++s) run(batch, s, choices);
     return Ticket{++tickets_};
   }
@@ -126,6 +128,13 @@ class FakeBackend final : public Backend {
     const Page page = table.pages[first + static_cast<size_t>(position / page_tokens_)];
     return keys_[static_cast<size_t>(page) * static_cast<size_t>(page_tokens_) +
                  static_cast<size_t>(position % page_tokens_)];
+  }
+
+  // What is not copied must not be read: it becomes a key that no token has.
+  void copy(const PageCopy& copy) {
+    const auto page = [&](Page p) { return keys_.begin() + std::ptrdiff_t{p} * page_tokens_; };
+    std::fill_n(page(copy.to), page_tokens_, uint64_t{0});
+    std::copy_n(page(copy.from), copy.tokens, page(copy.to));
   }
 
   void run(const Batch& batch, int32_t s, std::span<const Choice> choices) {

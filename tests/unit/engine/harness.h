@@ -61,7 +61,8 @@ class RecordingSink : public RequestSink {
 };
 
 struct FakeEngineOptions {
-  int32_t page_tokens = 4, pages = 64, context = 128, max_sequences = 32, prefill_chunk = 16, max_queue = 1024;
+  int32_t page_tokens = 4, pages = 64, context = 128, max_sequences = 32, prefill_chunk = 16, max_queue = 1024,
+          max_tenant_requests = 0;
 };
 
 class FakeEngine {
@@ -69,9 +70,14 @@ class FakeEngine {
   explicit FakeEngine(const FakeEngineOptions& o = {}) : controls(std::make_shared<FakeControls>()) {
     EngineThread::Parts parts;
     parts.plan.context = o.context;
-    parts.scheduler = {o.page_tokens,   o.pages,         o.context,
-                       o.max_sequences, o.prefill_chunk, o.prefill_chunk + o.max_sequences};
+    parts.scheduler = {.page_tokens = o.page_tokens,
+                       .pages = o.pages,
+                       .context = o.context,
+                       .max_sequences = o.max_sequences,
+                       .prefill_chunk = o.prefill_chunk,
+                       .max_rows = o.prefill_chunk + o.max_sequences};
     parts.max_queue = o.max_queue;
+    parts.max_tenant_requests = o.max_tenant_requests;
     parts.vocabulary = kFakeVocabulary;
     parts.backend = std::make_unique<FakeBackend>(o.page_tokens, o.pages, controls);
     parts.open_model = [](Backend&) -> Result<std::unique_ptr<Model>> {

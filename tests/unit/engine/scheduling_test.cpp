@@ -64,12 +64,12 @@ TEST(Scheduling, PrefixIsAdoptedAndTheAnswerIsTheSame) {
   const std::vector<Token> prompt = random_tokens(random, 50);
   EXPECT_EQ(fake.submit(greedy(prompt, 9))->wait().usage.cached_tokens, 0);
   const auto again = fake.submit(greedy(prompt, 9));
-  EXPECT_EQ(again->wait().usage.cached_tokens, 48);
+  EXPECT_EQ(again->wait().usage.cached_tokens, 49);
   EXPECT_EQ(again->output(), expected_output(prompt, 9));
   // The whole prompt in full pages: its last token is computed all the same.
   const std::vector<Token> full(prompt.begin(), prompt.begin() + 48);
   const auto whole = fake.submit(greedy(full, 9));
-  EXPECT_EQ(whole->wait().usage.cached_tokens, 44);
+  EXPECT_EQ(whole->wait().usage.cached_tokens, 47);
   EXPECT_EQ(whole->output(), expected_output(full, 9));
 }
 
@@ -81,7 +81,7 @@ TEST(Scheduling, PrefixIsAdoptedWhileItsOwnerRuns) {
   const auto owner = fake.submit(greedy(prompt, 90));
   owner->wait_for_tokens(1);
   const auto other = fake.submit(greedy(prompt, 3));
-  EXPECT_EQ(other->wait().usage.cached_tokens, 20);
+  EXPECT_EQ(other->wait().usage.cached_tokens, 23);
   EXPECT_EQ(other->output(), expected_output(prompt, 3));
   EXPECT_FALSE(owner->finished());
   owner->wait();

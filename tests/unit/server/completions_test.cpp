@@ -26,6 +26,7 @@ TEST(Completions, ChatAnswersWhole) {
   EXPECT_EQ(a.at("/usage/prompt_tokens"), 6);  // one BOS, not two
   EXPECT_EQ(a.at("/usage/completion_tokens"), 6);
   EXPECT_EQ(a.at("/usage/prompt_tokens_details/cached_tokens"), 3);
+  EXPECT_EQ(a.at("/usage/prompt_tokens_details/cache_miss"), "differs");
 }
 
 TEST(Completions, ChatStreams) {
@@ -145,7 +146,8 @@ TEST(Completions, TokenizeAndBack) {
   Fixture f;
   EXPECT_EQ(f.post("/tokenize", R"({"content":"a<end>"})").at("/tokens"), json::parse("[97,60,101,110,100,62]"));
   EXPECT_EQ(f.post("/tokenize", R"({"prompt":"a","add_special_tokens":true})").at("/tokens"), json::parse("[257,97]"));
-  EXPECT_EQ(f.post("/detokenize", R"({"tokens":[97,0,256]})").at("/content"), json::value(std::string_view("a\0<end>", 7)));
+  EXPECT_EQ(f.post("/detokenize", R"({"tokens":[97,0,256]})").at("/content"),
+            json::value(std::string_view("a\0<end>", 7)));
 }
 
 TEST(Completions, ModelsAndMetrics) {

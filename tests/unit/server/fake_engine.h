@@ -86,7 +86,10 @@ class FakeEngine final : public Engine {
   std::optional<Finish> advance(Running& r, std::vector<Emitted>& out) const {
     const auto& prompt = r.request.prompt;
     Finish finish;
-    finish.usage = {static_cast<int32_t>(prompt.size()), 3, r.given};
+    finish.usage = {.prompt_tokens = static_cast<int32_t>(prompt.size()),
+                    .cached_tokens = 3,
+                    .miss = PrefixMiss::differs,
+                    .output_tokens = r.given};
     if (r.cancelled) return finish.reason = FinishReason::cancelled, finish;
     if (r.given < 0) {
       r.given = 0;

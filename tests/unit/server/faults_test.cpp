@@ -277,6 +277,21 @@ TEST(ServerFaults, D15_LoadingIs503) {
   EXPECT_EQ(f.post("/v1/completions", R"({"prompt":"a"})").at("/error/code"), "loading");
 }
 
+TEST(ServerFaults, D13_HoldersOfDifferentKeysAreTenantsOfTheirOwn) {
+  const auto tenant = [](std::vector<std::string> keys, const std::string& fields) {
+    ServerOptions options;
+    options.api_keys = std::move(keys);
+    Fixture f(options);
+    EXPECT_EQ(f.post("/v1/completions", R"({"prompt":"ab","max_tokens":1,"priority":-7})", fields).status, 200);
+    EXPECT_EQ(f.engine().last_request.priority, -7);
+    return f.engine().last_request.tenant;
+  };
+  EXPECT_EQ(tenant({}, ""), 0);
+  EXPECT_EQ(tenant({"one"}, "Authorization: Bearer one\r\n"), 0);
+  EXPECT_EQ(tenant({"one", "two"}, "Authorization: Bearer one\r\n"), 1);
+  EXPECT_EQ(tenant({"one", "two"}, "Authorization: Bearer two\r\n"), 2);
+}
+
 TEST(ServerFaults, E1_EveryRouteNeedsTheKey) {
   ServerOptions options;
   options.api_keys = {"first-key", "second-key"};

@@ -1,0 +1,170 @@
+// What a step holds and what comes of its answers.
+
+#include <algorithm>
+
+#include "engine/scheduler.h"
+
+namespace martlet {
+
+void Scheduler::propose() {
+  if (!speculator_) return;
+  int32_t spare = options_.max_rows - static_cast<int32_t>(decoding_.size());
+  speculator_->propose(decoding_, spare);
+  for (Sequence* sequence : decoding_) {
+    std::vector<Token>& drafts = sequence->drafts;
+    drafts.resize(std::min<size_t>(drafts.size(), static_cast<size_t>(std::min(sequence->most_drafts(), spare))));
+    // Pages for drafts are taken from the free and the forgettable, never from other sequences.
+    while (static_cast<int32_t>(sequence->pages.size()) <
+           pages_for(sequence->size() + static_cast<int32_t>(drafts.size())))
+      if (!take_page(*sequence)) drafts.pop_back();
+    spare -= static_cast<int32_t>(drafts.size());
+  }
+}
+
+// Decode rows first, so that no running stream waits for another's prompt; then prompts.
+void Scheduler::fill() {
+  step_.clear();
+  decoding_.clear();
+  prompts_.clear();
+  for (Owned& sequence : running_) (sequence->decoding() ? decoding_ : prompts_).push_back(sequence.get());
+  propose();
+  for (Sequence* sequence : decoding_) step_.add(*sequence, 1);
+  if (!prompts_.empty()) add_prefill(prompts_);
+  step_.seal();
+}
+
+// The first in rank gets at least half of the budget, so that it ends; of the others the shortest are served first, so
+// that a short prompt does not wait for a long one.
+void Scheduler::add_prefill(std::vector<Sequence*>& prompts) {
+  const int32_t budget = prefill_budget(*prompts.front());
+  int64_t others = 0;
+  for (size_t i = 1; i < prompts.size(); ++i) others += prompts[i]->remaining();
+  const int64_t share = std::max<int64_t>((budget + 1) / 2, budget - others);
+  int32_t left = budget;
+  const auto add = [&](Sequence& sequence, int64_t most) {
+    const auto rows = static_cast<int32_t>(std::min<int64_t>({sequence.remaining(), left, most}));
+    if (rows <= 0) return;
+    step_.add(sequence, rows);
+    left -= rows;
+  };
+  add(*prompts.front(), share);
+  std::sort(prompts.begin() + 1, prompts.end(),
+            [](const Sequence* a, const Sequence* b) { return a->remaining() < b->remaining(); });
+  for (size_t i = 1; i < prompts.size(); ++i) add(*prompts[i], left);
+}
+
+// The largest chunk of prompts that keeps the step within the time that its streams may be made to wait.
+int32_t Scheduler::prefill_budget(const Sequence& first) const {
+  const int32_t streams = step_.rows();
+  const int32_t most = std::min(options_.prefill_chunk, options_.max_rows - streams);
+  const int32_t least = std::min(kLeastPrefill, most);
+  if (streams == 0) return most;
+  const int64_t context = step_.mean_context();
+  const std::optional<double> alone = costs_.seconds(streams, static_cast<int32_t>(context));
+  if (!alone) return least;
+  const double limit = options_.tpot_target > 0 ? options_.tpot_target : kTpotFactor * *alone;
+  const auto within = [&](int64_t rows) {
+    const int64_t attended = streams * context + rows * (first.computed + rows / 2);
+    return costs_.seconds(static_cast<int32_t>(streams + rows), static_cast<int32_t>(attended / (streams + rows))) <=
+           limit;
+  };
+  int32_t low = least, high = most;
+  while (low < high) {
+    const int32_t middle = high - (high - low) / 2;
+    if (within(middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+void Scheduler::commit(Step& step, const Status& status, double seconds) {
+  ++stats_.steps;
+  stats_.step_seconds.add(seconds);
+  stats_.step_rows.add(step.rows());
+  stats_.step_sequences.add(static_cast<double>(step.entries().size()));
+  if (status) costs_.observe(step.rows(), step.mean_context(), seconds);
+  Answers answers{step.choices.data(), step.chosen.data(), step.top.data()};
+  for (const Step::Entry& entry : step.entries()) {
+    if (status)
+      accept(entry, answers);
+    else
+      finish(*entry.sequence, FinishReason::error, &status.error());
+  }
+  std::erase_if(running_, [](const Owned& sequence) { return sequence->finished; });
+}
+
+void Scheduler::accept(const Step::Entry& entry, Answers& answers) {
+  Sequence& sequence = *entry.sequence;
+  sequence.computed += entry.rows;
+  release_copy_source(sequence);
+  emitted_.clear();
+  Status status;
+  std::optional<FinishReason> end;
+  int32_t accepted = 0;
+  for (int32_t i = 0, draft = entry.drafts - entry.outputs; i < entry.outputs; ++i, ++draft, answers.advance()) {
+    if (!status || end || accepted < draft) continue;
+    if (draft >= 0) {  // its row counts when its token is what the draw before it chose
+      if (sequence.tokens.back() != sequence.drafts[static_cast<size_t>(draft)]) continue;
+      ++sequence.computed, ++accepted;
+    }
+    status = accept_one(sequence, answers);
+    if (status) end = outcome(sequence);
+  }
+  if (!emitted_.empty()) sequence.sink->on_tokens(emitted_);
+  if (speculator_ && entry.drafts > 0) speculator_->verified(sequence, accepted);
+  sequence.drafts.clear();
+  if (!status) return finish(sequence, FinishReason::error, &status.error());
+  // Not before a row's logits were seen to be sound: a page that made them NaN must reach nobody else.
+  if (entry.last_row_output) sequence.sound = sequence.computed;
+  if (!end) end = outcome(sequence);
+  if (end) return finish(sequence, *end);
+  after_rows(sequence);
+}
+
+Status Scheduler::accept_one(Sequence& sequence, const Answers& answers) {
+  const Chosen& chosen = *answers.chosen;
+  if (chosen.numeric_error)
+    return Error{ErrorKind::internal, "numeric_error", "the model computed values that are not numbers", ""};
+  if (chosen.token < 0)
+    return Error{ErrorKind::request, "no_token_left", "the biases leave no token to choose", "logit_bias"};
+  Emitted& token = emitted_.emplace_back();
+  token.token = chosen.token;
+  token.logprob = chosen.logprob;
+  for (int32_t i = 0; i < answers.choice->top; ++i)
+    if (answers.top[i].token >= 0) token.top.emplace_back(answers.top[i].token, answers.top[i].logprob);
+  token.prompt = answers.choice->score >= 0;
+  if (token.prompt) {
+    ++sequence.next_score;
+    return {};
+  }
+  const std::vector<Token>& stops = sequence.request.stop_tokens;
+  token.stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
+  if (sequence.usage.output_tokens++ == 0) sequence.first_token = Clock::now();
+  ++stats_.output_tokens;
+  sequence.tokens.push_back(token.token);
+  sequence.sampler.add_output(token.token);
+  return {};
+}
+
+std::optional<FinishReason> Scheduler::outcome(const Sequence& sequence) const {
+  if (!emitted_.empty() && emitted_.back().stop) return FinishReason::stop;
+  const bool scored = sequence.output_limit == 0 && !sequence.scoring();
+  if (scored || (sequence.output_limit > 0 && sequence.usage.output_tokens == sequence.output_limit))
+    return FinishReason::length;
+  return std::nullopt;
+}
+
+// Lets others have the prompt at once and the output page by page, and gives back the pages of rejected drafts.
+void Scheduler::after_rows(Sequence& sequence) {
+  const int32_t tokens = options_.page_tokens;
+  const bool prompt_done = sequence.published < sequence.prompt_size && sequence.sound >= sequence.prompt_size;
+  if (prompt_done || sequence.sound / tokens > sequence.published / tokens) publish(sequence);
+  while (static_cast<int32_t>(sequence.pages.size()) > pages_for(sequence.size())) {
+    pool_.release(sequence.pages.back());
+    sequence.pages.pop_back();
+  }
+}
+
+}  // namespace martlet
