@@ -68,6 +68,16 @@ bool Exchange::closed() const {
   return closed_;
 }
 
+size_t Exchange::waiting() const {
+  std::lock_guard lock(mutex_);
+  return pending_.bytes.size();
+}
+
+void Exchange::on_taken(std::function<void()> callback) {
+  std::lock_guard lock(mutex_);
+  if (!closed_) taken_ = std::move(callback);
+}
+
 bool Exchange::overflowed() const {
   std::lock_guard lock(mutex_);
   return overflowed_;
@@ -85,14 +95,19 @@ Exchange::Output Exchange::take() {
     close();
     return {};
   }
-  return std::exchange(pending_, Output{});
+  Output out = std::exchange(pending_, Output{});
+  const std::function<void()> taken = out.bytes.empty() ? nullptr : taken_;
+  lock.unlock();
+  if (taken) taken();
+  return out;
 }
 
 void Exchange::close() {
-  std::function<void()> callback;
+  std::function<void()> callback, taken;  // destroyed outside the lock: they may own what owns this exchange
   {
     std::lock_guard lock(mutex_);
     if (closed_) return;
+    taken = std::move(taken_);
     closed_ = true;
     callback = std::move(callback_);
     if (finished_) callback = nullptr;

@@ -34,6 +34,10 @@ class Exchange {
   // `callback` runs once, on the I/O thread, if the peer goes away before the answer is complete; at once when it has.
   void on_close(std::function<void()> callback);
   bool closed() const;
+  // Bytes of a stream that the connection has not taken yet. A producer that can wait holds this down: `callback` runs,
+  // on the I/O thread, whenever some were taken.
+  size_t waiting() const;
+  void on_taken(std::function<void()> callback);
   bool overflowed() const;  // more waits than the limit: what follows is lost, so the answer is
 
   // The connection's side: what became ready since the last call.
@@ -57,7 +61,7 @@ class Exchange {
   mutable std::mutex mutex_;
   Output pending_;
   std::string filler_;
-  std::function<void()> callback_;
+  std::function<void()> callback_, taken_;
   int status_ = 0;
   bool answered_ = false, finished_ = false, closed_ = false, overflowed_ = false;
 };

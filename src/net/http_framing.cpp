@@ -25,7 +25,10 @@ constexpr Reason kReasons[] = {
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
     {500, "Internal Server Error"},
+    {502, "Bad Gateway"},
     {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {508, "Loop Detected"},
 };
 
 const char* reason(int status) {

@@ -155,6 +155,10 @@ void HttpServer::work(std::function<void()> task) {
   asio::post(state_->workers, std::move(task));
 }
 
+asio::io_context& HttpServer::io() {
+  return state_->io;
+}
+
 void HttpServer::stop(std::chrono::milliseconds grace) {
   if (!state_->thread.joinable()) return;
   State& s = *state_;

@@ -15,6 +15,10 @@
 #include "net/http_message.h"
 #include "net/http_parser.h"
 
+namespace boost::asio {
+class io_context;
+}
+
 namespace martlet::net {
 
 struct HttpServerOptions {
@@ -59,6 +63,9 @@ class HttpServer {
   // Runs `task` on the I/O thread, or on a worker. Thread-safe; tasks of one caller keep their order on the I/O thread.
   void post(std::function<void()> task);
   void work(std::function<void()> task);
+  // The I/O thread's context, for handlers that are clients themselves. What they start on it must end, or be owned by
+  // it, before the server is destroyed.
+  boost::asio::io_context& io();
   // Closes the listener and idle connections, waits up to `grace` for running answers, then closes what is left.
   void stop(std::chrono::milliseconds grace);
 
