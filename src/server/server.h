@@ -14,6 +14,7 @@ struct ServerOptions {
   std::vector<std::string> api_keys;  // empty: whoever reaches it may use it
   ApiPolicy policy;
   bool json_log = true;
+  bool log_requests = true;
 };
 
 // The API server. It listens from the start; until a model is there, it says that it is loading.
