@@ -1,0 +1,83 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/command.h"
+#include "cli/load.h"
+#include "cli/stop_signals.h"
+#include "gateway/gateway.h"
+#include "hub/resolve.h"
+#include "model/loader.h"
+#include "plan/planner.h"
+
+namespace martlet::cli {
+namespace {
+
+constexpr double kDrainSeconds = 30;
+
+struct Flags {
+  std::string config;
+  bool check = false;
+};
+
+LoadOptions load_options(const gateway::UpstreamConfig& upstream) {
+  LoadOptions out;
+  out.model = upstream.model;
+  out.engine.context = upstream.context;
+  out.engine.memory_ceiling = upstream.memory;
+  out.engine.max_sequences = upstream.concurrent;
+  return out;
+}
+
+Result<int64_t> planned_bytes(const gateway::UpstreamConfig& upstream) {
+  const LoadOptions options = load_options(upstream);
+  MARTLET_ASSIGN(const std::string path, resolve_model(options.model));
+  MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
+  MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
+  const PlanOptions plan_options{options.engine.context, options.engine.max_sequences, options.engine.prefill_chunk};
+  MARTLET_ASSIGN(const std::unique_ptr<Backend> backend,
+                 make_cpu_backend({.max_rows = plan_options.prefill_chunk + plan_options.max_sequences}));
+  MARTLET_ASSIGN(const Plan plan, make_plan(h, mapped_bytes(*file), bytes_read_per_token(*file), *backend,
+                                            memory_ceiling(options.engine.memory_ceiling), plan_options));
+  return plan.total();
+}
+
+Result<std::shared_ptr<const server::ServedModel>> load_model(const gateway::UpstreamConfig& upstream) {
+  MARTLET_ASSIGN(Loaded loaded, load(load_options(upstream)));
+  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return std::make_shared<const server::ServedModel>(
+      server::ServedModel{std::move(loaded.name), now, std::move(loaded.tokenizer), std::move(loaded.chat_template),
+                          std::move(loaded.engine)});
+}
+
+Status run(const Flags& flags) {
+  MARTLET_ASSIGN(gateway::GatewayConfig config, gateway::read_config(flags.config));
+  if (flags.check) {
+    std::printf("%s: %zu upstreams, no error\n", flags.config.c_str(), config.upstreams.size());
+    return {};
+  }
+  ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
+  StopSignals signals;
+  MARTLET_ASSIGN(const std::unique_ptr<gateway::Gateway> gateway,
+                 gateway::Gateway::start(std::move(config), {planned_bytes, load_model}, !isatty(STDERR_FILENO)));
+  signals.may_drain();
+  std::printf("ready: %s\n", gateway->address().c_str());
+  std::fflush(stdout);
+  while (!signals.wait_for(std::chrono::hours(1))) continue;
+  gateway->note("draining");
+  gateway->drain(kDrainSeconds);
+  return {};
+}
+
+}  // namespace
+
+Action define_gateway(CLI::App& app) {
+  const auto flags = std::make_shared<Flags>();
+  app.add_option("config", flags->config, "Configuration file; docs/gateway.md describes it")->required();
+  app.add_flag("--check", flags->check, "Check the configuration and end");
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace martlet::cli

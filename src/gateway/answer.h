@@ -1,0 +1,32 @@
+#pragma once
+
+// What upstreams' statuses mean, and how their failures look to a client. Texts of upstreams stay with us unless they
+// are about the client's own request: they may hold paths, addresses or keys.
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "net/http_message.h"
+
+namespace martlet::gateway {
+
+enum class Verdict {
+  answer,   // 2xx
+  pass_on,  // the request is at fault: any upstream would say so
+  busy,     // try another: 429, 503
+  refuse,   // our key, our model name, our path: 401, 403, 404 and the like
+  fail,     // 5xx, or no sense at all
+};
+
+Verdict judge(int status);
+Error verdict_error(Verdict verdict, int status);
+
+// 502 or 504 with the error's code; errors of other kinds as everywhere.
+net::HttpResponse upstream_error_response(const Error& error);
+// The upstream's own words about the client's mistake, when they are an error object as the API has it; ours otherwise.
+net::HttpResponse refusal_response(int status, std::string_view body);
+// The last event of a stream that broke.
+std::string cut_event(const Error& error);
+
+}  // namespace martlet::gateway

@@ -1,0 +1,50 @@
+#pragma once
+
+// Whether one instance of an upstream may get requests: its circuit breaker. Requests and probes report what became of
+// them; a probe alone ends a failure, so no client pays for finding out whether an upstream is back.
+
+#include "gateway/time.h"
+
+namespace martlet::gateway {
+
+struct BreakerOptions {
+  int failures_to_open = 3;                          // in a row
+  Duration open_at_least = std::chrono::seconds(1);  // doubled with each trial that fails
+  Duration open_at_most = std::chrono::seconds(4);
+};
+
+enum class Probe { ok, refused, silent };  // silent: connected, and no answer in time
+
+class Breaker {
+ public:
+  enum class State { starting, closed, open, half_open };  // starting: not yet seen up
+
+  explicit Breaker(BreakerOptions options = {}) : options_(options), open_time_(options.open_at_least) {}
+
+  State state() const { return state_; }
+  // True when a request may be sent now. In half_open that is one at a time.
+  bool admits() const { return state_ == State::closed || (state_ == State::half_open && !trial_); }
+
+  // Each request that was sent calls began() and then one of the three.
+  void began();
+  void succeeded();                  // its first byte came
+  void failed(bool dead, Time now);  // dead: nobody listens there; no need to try three times
+  void abandoned();                  // by its client, or refused for lack of room: says nothing
+
+  // `busy`: requests are running there. A server that serves them one by one keeps a probe waiting: that is no failure.
+  void probed(Probe result, bool busy, Time now);
+  // The instance was started anew or moved: what was known of it is void.
+  void reset();
+
+ private:
+  void open(Time now);
+
+  BreakerOptions options_;
+  State state_ = State::starting;
+  bool trial_ = false;
+  int failures_ = 0, silent_ = 0;
+  Duration open_time_;
+  Time opened_{};
+};
+
+}  // namespace martlet::gateway

@@ -1,0 +1,77 @@
+#pragma once
+
+// What the parts of a running gateway share. Everything here lives on the server's I/O thread.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "gateway/buckets.h"
+#include "gateway/config.h"
+#include "gateway/dispatcher.h"
+#include "gateway/draft_rule.h"
+#include "gateway/metrics.h"
+#include "gateway/parity.h"
+#include "net/http_call.h"
+#include "net/http_server.h"
+#include "server/access_log.h"
+
+namespace martlet::gateway {
+
+struct Upstream {
+  UpstreamConfig config;
+  TokenEstimate estimate;
+  DraftRule drafts;
+  std::optional<Fingerprint> fingerprint;  // absent until it was asked
+  std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
+};
+
+struct Core {
+  explicit Core(GatewayConfig config, bool json_log);
+
+  Time now() const { return std::chrono::steady_clock::now(); }
+  Upstream& upstream_of(size_t instance) { return upstreams[dispatcher.instances()[instance].upstream]; }
+  // Something changed that waiting requests may profit from.
+  void settle() {
+    if (!closing) dispatcher.settle(now());
+  }
+  // Parity. Of the upstreams of a model that are compared, one is the reference, for as long as the process lives: the
+  // first of the file whose fingerprint is known when all are, or when the election's time is over. Others serve when
+  // they do not differ from it.
+  bool needs_comparison(size_t upstream) const;
+  void saw(size_t upstream, Fingerprint fingerprint);
+  void elect(size_t model, bool time_is_over);
+  void judge_parity(size_t model);
+
+  // Names an upstream, for the log.
+  void note(size_t upstream, std::string_view text);
+
+  const GatewayConfig config;
+  const std::string id;                   // of this process, for the Via field: who meets it goes in circles
+  const std::vector<std::string> models;  // the first is "default"
+  std::vector<Upstream> upstreams;
+  std::vector<std::optional<size_t>> references;  // of each model: an upstream
+  Dispatcher dispatcher;
+  std::vector<std::shared_ptr<net::HttpPeer>> peers;  // of each instance; null while it is nowhere
+  Metrics metrics;
+  server::AccessLog log;
+  net::HttpServer* http = nullptr;
+  boost::asio::io_context* io = nullptr;
+  bool draining = false, closing = false;  // no new requests; the end: nothing new at all
+};
+
+// The machine's side of the conditions in a configuration.
+struct Machine {
+  Platform platform;
+  Accelerator accelerator;
+  int64_t memory;  // bytes
+};
+Machine this_machine();
+bool meets(const Machine& machine, const Conditions& conditions);
+// The kind that this machine runs best: MLX on Metal, bounded native runtimes elsewhere.
+bool favours(const Machine& machine, UpstreamKind kind);
+
+}  // namespace martlet::gateway

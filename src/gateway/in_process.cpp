@@ -1,0 +1,27 @@
+#include "gateway/in_process.h"
+
+#include "gateway/trace.h"
+
+namespace martlet::gateway {
+
+Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, const Engines& engines, bool json_log) {
+  MARTLET_ASSIGN(const std::shared_ptr<const server::ServedModel> model, engines.load(upstream));
+  server::ServerOptions options;
+  options.http.port = 0;
+  options.json_log = json_log;
+  options.log_requests = false;  // the gateway does
+  upstream.api_key = random_hex(32);
+  options.api_keys = {upstream.api_key};
+  // Every connection of the gateway may stay open between requests.
+  options.http.max_connections = 2 * upstream.concurrent + 64;
+  MARTLET_ASSIGN(std::unique_ptr<server::Server> server, server::Server::start(options));
+  const std::string address = server->address();
+  upstream.host = "127.0.0.1";
+  upstream.port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  upstream.model = "default";
+  if (upstream.context == 0) upstream.context = model->engine->context();
+  server->serve(model);
+  return std::unique_ptr<InProcess>(new InProcess(std::move(server)));
+}
+
+}  // namespace martlet::gateway

@@ -1,0 +1,33 @@
+#pragma once
+
+// The upstream of kind `martlet`: the program's own engine, behind its own server on a port that only this process has
+// the key to. To everything else it is an upstream like any other.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gateway/config.h"
+#include "server/server.h"
+
+namespace martlet::gateway {
+
+// How the program, which knows backends and model stores, makes an engine.
+struct Engines {
+  // Bytes that the engine of this upstream will take at most. Nothing is loaded.
+  std::function<Result<int64_t>(const UpstreamConfig&)> plan;
+  std::function<Result<std::shared_ptr<const server::ServedModel>>(const UpstreamConfig&)> load;
+};
+
+class InProcess {
+ public:
+  // Fills in where the upstream listens, its key and what it calls its model. Errors: those of loading and listening.
+  static Result<std::unique_ptr<InProcess>> start(UpstreamConfig& upstream, const Engines& engines, bool json_log);
+  void drain(double seconds) { server_->drain(seconds); }
+
+ private:
+  explicit InProcess(std::unique_ptr<server::Server> server) : server_(std::move(server)) {}
+  std::unique_ptr<server::Server> server_;
+};
+
+}  // namespace martlet::gateway

@@ -1,0 +1,31 @@
+#pragma once
+
+// Whether two upstreams do the same with a prompt, by what their APIs let be seen. Pure rules; preparation.cpp asks.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace martlet::gateway {
+
+// What was seen of an upstream: by the name of a question ("vocabulary/3"), its answer. The part before the slash is
+// the aspect that a difference is named after:
+//   vocabulary  token ids of texts             (tokenize routes)
+//   bos         whether a bare text gets a BOS token (tokenize routes, usage of completions)
+//   template    text or token count of chats   (apply-template routes, usage of chats)
+//   greedy      first token of chats           (chats)
+//   stop        where an answer ends           (chats)
+using Fingerprint = std::map<std::string, std::string>;
+
+// The aspects, sorted, in which the two differ; {"unknown"} when nothing was asked of both. First tokens may differ
+// where two are about as likely: `greedy` is a difference only when most of them do.
+std::vector<std::string> differences(const Fingerprint& a, const Fingerprint& b);
+
+// A "stop" answer: "finish_reason|text". They differ when one goes on where the other has ended.
+bool stops_alike(std::string_view a, std::string_view b);
+
+// Those of `found` that the user has not accepted; "all" accepts every one.
+std::vector<std::string> not_accepted(std::vector<std::string> found, const std::vector<std::string>& accepted);
+
+}  // namespace martlet::gateway

@@ -1,0 +1,67 @@
+#include "gateway/prober.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace martlet::gateway {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
+constexpr std::chrono::milliseconds kPatience{900};
+constexpr size_t kAnswerBytes = 1u << 20;
+
+bool takes_requests(Breaker::State state) {
+  return state == Breaker::State::closed || state == Breaker::State::half_open;
+}
+
+asio::awaitable<Probe> probe(Core& core, std::shared_ptr<net::HttpPeer> peer, const UpstreamConfig& config) {
+  const auto call =
+      std::make_shared<net::HttpCall>(*core.io, peer, net::HttpCallTimeouts{kPatience, kPatience, kPatience});
+  net::HttpCallRequest request;
+  request.target = config.base + config.health;
+  if (!config.api_key.empty()) request.fields.push_back({"authorization", "Bearer " + config.api_key});
+  Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
+  if (!head) co_return head.error().code == "upstream_timeout" ? Probe::silent : Probe::refused;
+  const bool good = head->status == 200;
+  // Read to its end, so that the connection serves the next one too.
+  Result<std::string> rest = co_await call->read_all(kAnswerBytes);
+  co_return good&& rest ? Probe::ok : Probe::refused;
+}
+
+asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)> came_up) {
+  asio::steady_timer timer(*core.io);
+  while (!core.closing) {
+    const std::shared_ptr<net::HttpPeer> peer = core.peers[index];
+    if (peer) {
+      Probe result = co_await probe(core, peer, core.upstream_of(index).config);
+      Dispatcher::Instance& instance = core.dispatcher.instances()[index];
+      const Breaker::State before = instance.breaker.state();
+      // What was asked of a process that is gone by now says nothing of its successor.
+      if (peer == core.peers[index]) instance.breaker.probed(result, instance.running > 0, core.now());
+      const Breaker::State after = instance.breaker.state();
+      if (before != after) {
+        core.note(instance.upstream, takes_requests(after) ? "up" : "down");
+        if (takes_requests(after)) came_up(index);
+      }
+    }
+    core.settle();  // the queue's time limit is kept here too
+    timer.expires_after(kProbeInterval);
+    co_await timer.async_wait(kTuple);
+  }
+}
+
+}  // namespace
+
+void start_probes(Core& core, std::function<void(size_t)> came_up) {
+  for (size_t i = 0; i < core.peers.size(); ++i) {
+    asio::co_spawn(*core.io, watch(core, i, came_up), asio::detached);
+  }
+}
+
+}  // namespace martlet::gateway

@@ -1,0 +1,339 @@
+"""The gateway in front of stub upstreams: failover, faults (FAULTS group H), names, keys, draining."""
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import openai
+import pytest
+
+from gateway import CHAT, Gateway, openai_upstream
+from server import eventually
+from stub_upstream import Stub
+
+STREAM = CHAT | {"stream": True}
+
+
+@pytest.fixture
+def pair(program):
+    """Two stubs, the first preferred, and a gateway in front."""
+    with Stub("a") as a, Stub("b") as b:
+        config = {"upstreams": [openai_upstream("a", a), openai_upstream("b", b, standby=True)]}
+        with Gateway(program, config).wait_up() as gateway:
+            yield a, b, gateway
+
+
+@pytest.fixture
+def single(program):
+    with Stub("a") as a:
+        config = {"upstreams": [openai_upstream("a", a, timeouts={"first_byte_ms": 500})]}
+        with Gateway(program, config).wait_up() as gateway:
+            yield a, gateway
+
+
+def events(gateway, body, path="/v1/chat/completions"):
+    """(status, data of each event) of a stream."""
+    status, _, text = gateway.post(path, body)
+    return status, [line[6:] for line in text.split("\n") if line.startswith("data: ")] if isinstance(text, str) else text
+
+
+def code_of(answer):
+    return answer[0], answer[2]["error"]["code"]
+
+
+def test_openai_client(pair):
+    _, _, gateway = pair
+    client = openai.OpenAI(base_url=gateway.url + "/v1", api_key="unused", max_retries=0, timeout=20)
+    assert [m.id for m in client.models.list()] == ["default"]
+    ask = dict(model="default", messages=CHAT["messages"])
+    assert client.chat.completions.create(**ask).choices[0].message.content == "one two three"
+    chunks = list(client.chat.completions.create(**ask, stream=True))
+    assert "".join(c.choices[0].delta.content for c in chunks if c.choices) == "one two three "
+    assert {c.model for c in chunks} == {"default"}
+
+
+def test_upstream_sees_its_own_model_and_the_clients_bytes(pair):
+    a, _, gateway = pair
+    body = '{"messages": [{"role":"user","content":"\\u00e4 x"}], "temperature": 0.70, "model":"default", "x": [1,{"model":"y"}]}'
+    assert gateway.post("/v1/chat/completions", body)[0] == 200
+    assert a.requests[-1][2] == json.loads(body) | {"model": "stub-model"}
+
+
+def test_preferred_then_standby_then_preferred_again(pair):
+    a, b, gateway = pair
+    assert gateway.post("/v1/chat/completions", CHAT)[2]["from"] == "a"
+    a.mode = "die"
+    answer = gateway.post("/v1/chat/completions", CHAT)
+    assert answer[0] == 200 and answer[2]["from"] == "b" and answer[1]["x-martlet-upstream"] == "b"
+    assert gateway.metric('martlet_gateway_failovers_total{upstream="a"}') == 1
+    a.mode = "ok"
+    assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[2]["from"] == "a", 5)
+
+
+@pytest.mark.parametrize("mode", ["die", 500, 503, 429, 401, 404, "bad_json", "huge"])
+def test_h2_one_retry_and_one_answer(pair, mode):
+    a, b, gateway = pair
+    a.mode = mode
+    status, _, answer = gateway.post("/v1/chat/completions", CHAT)
+    assert status == 200 and answer["from"] == "b"
+    assert len(a.requests) == len(b.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["die", "die_after_head", 500, "bad_event", "huge"])
+def test_h2_streams_fail_over_before_the_first_event(pair, mode):
+    a, b, gateway = pair
+    a.mode = mode
+    status, data = events(gateway, STREAM)
+    assert status == 200 and data[-1] == "[DONE]"
+    assert {json.loads(d).get("from", "b") for d in data[:-1]} == {"b"}
+    assert len(a.requests) == len(b.requests) == 1
+
+
+def test_h2_after_the_first_event_there_is_no_retry(pair):
+    a, b, gateway = pair
+    a.mode = "die_after_first"
+    status, data = events(gateway, STREAM)
+    assert status == 200 and len(data) == 2
+    assert json.loads(data[1])["error"]["code"] == "upstream_disconnected"
+    assert not b.requests
+
+
+def test_h1_refused_and_hanging(single):
+    a, gateway = single
+    a.mode = "hang"
+    began = time.time()
+    assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (504, "upstream_timeout")
+    assert 0.4 < time.time() - began < 1.5
+    a.stop()
+    assert eventually(lambda: code_of(gateway.post("/v1/chat/completions", CHAT)) in
+                      [(502, "upstream_unreachable"), (503, "no_upstream")], 2)
+
+
+@pytest.mark.parametrize("mode", ["bad_json", "huge"])
+def test_h3_nonsense_is_502_in_bounded_memory(program, mode):
+    with Stub("a", mode=mode) as a, Gateway(program, {"upstreams": [openai_upstream("a", a)]}).wait_up() as gateway:
+        check_h3(a, gateway)
+
+
+def check_h3(a, gateway):
+    before = gateway.snapshot()["rss"]
+    assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (502, "upstream_bad_answer")
+    a.mode = "huge"
+    assert code_of(gateway.post("/v1/chat/completions", STREAM)) == (502, "upstream_bad_answer")
+    assert gateway.snapshot()["rss"] - before < 16 << 20
+
+
+@pytest.mark.parametrize("extra", [{"api_base": "http://evil"}, {"api_key": "x"}, {"extra_body": {"api_base": "x"}},
+                                   {"a": [{"b": {"api_key": 1}}]}])
+def test_h4_bodies_do_not_choose_addresses(single, extra):
+    a, gateway = single
+    status, _, answer = gateway.post("/v1/chat/completions", CHAT | extra)
+    assert status == 400 and answer["error"]["code"] == "unsupported_parameter" and not a.requests
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"api_key": {"type": "string"}}}}}
+    assert gateway.post("/v1/chat/completions", CHAT | {"tools": [tool]})[0] == 200
+
+
+def test_h4_keys_and_hop_by_hop_fields_stay_on_their_side(program):
+    with Stub("a") as a:
+        config = {"api_keys": ["client-key"], "upstreams": [openai_upstream("a", a, api_key="env:UPSTREAM_KEY")]}
+        with Gateway(program, config, key="client-key", env={"UPSTREAM_KEY": "upstream-key"}).wait_up() as gateway:
+            fields = {"Cookie": "c", "Keep-Alive": "5", "TE": "trailers", "X-Api-Key": "client-key", "Proxy-Authorization": "p"}
+            status, answered, _ = gateway.post("/v1/chat/completions", CHAT, headers=fields)
+            assert status == 200 and "Set-Cookie" not in answered and "X-Powered-By" not in answered
+            seen = a.requests[-1][1]
+            assert seen["authorization"] == "Bearer upstream-key"
+            assert "client-key" not in str(a.requests)
+            assert not {"cookie", "keep-alive", "te", "x-api-key", "proxy-authorization"} & set(seen)
+            for mode in [400, 401, "show_key"]:
+                a.mode = mode
+                answer = gateway.post("/v1/chat/completions", CHAT)
+                assert answer[0] in (400, 502) and "upstream-key" not in str(answer)
+            assert gateway.request("POST", "/v1/chat/completions", CHAT, headers={"Authorization": "Bearer no"})[0] == 401
+            assert "upstream-key" not in gateway.log() and "client-key" not in gateway.log()
+
+
+def test_clients_mistakes_are_answered_by_the_upstream(pair):
+    a, b, gateway = pair
+    a.mode = 400
+    status, _, answer = gateway.post("/v1/chat/completions", CHAT)
+    assert status == 400 and answer["error"]["message"].startswith("stub says 400") and not b.requests
+
+
+def test_h5_a_client_that_leaves_closes_the_upstream(single):
+    a, gateway = single
+    a.words, a.word_delay = ["word"] * 200, 0.05
+    sock = gateway.connect()
+    body = json.dumps(STREAM).encode()
+    sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    while b"word" not in sock.recv(65536):
+        pass
+    left = time.time()
+    sock.close()
+    assert eventually(lambda: a.disconnects, 2)
+    assert a.disconnects[0] - left < 0.25
+
+
+def test_h6_dead_upstreams_are_probed_gently_and_come_back(pair):
+    a, b, gateway = pair
+    a.healthy = b.healthy = False
+    assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 503, 5)
+    a.health_times.clear()
+    time.sleep(6)
+    assert all(later - earlier >= 0.95 for earlier, later in zip(a.health_times, a.health_times[1:]))
+    a.healthy = True
+    assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 200, 5)
+
+
+def test_h6_a_loop_is_508(program):
+    with Stub("a") as a:
+        # A gateway whose upstream is itself: the port has to be known before it listens.
+        port = a.port
+        a.stop()
+        config = {"listen": f"127.0.0.1:{port}",
+                  "upstreams": [{"name": "self", "kind": "openai", "url": f"http://127.0.0.1:{port}", "model": "default",
+                                 "accept_differences": ["all"]}]}
+        with Gateway(program, config).wait_up() as gateway:
+            assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (508, "loop_detected")
+
+
+def test_names_of_a_request(single):
+    a, gateway = single
+    trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    _, fields, _ = gateway.post("/v1/chat/completions", CHAT,
+                                headers={"X-Request-Id": "my-id.1", "traceparent": trace, "tracestate": "k=v"})
+    seen = a.requests[-1][1]
+    assert fields["x-request-id"] == seen["x-request-id"] == "my-id.1"
+    assert seen["traceparent"].startswith("00-" + "a" * 32) and "b" * 16 not in seen["traceparent"]
+    assert seen["tracestate"] == "k=v"
+    _, fields, _ = gateway.post("/v1/chat/completions", CHAT, headers={"X-Request-Id": "bad id", "traceparent": "junk"})
+    seen = a.requests[-1][1]
+    assert len(seen["x-request-id"]) == 32 and len(seen["traceparent"]) == 55 and "tracestate" not in seen
+
+
+def test_drain_and_resume(pair):
+    a, b, gateway = pair
+    assert gateway.post("/admin/upstreams/a/drain", None)[0] == 401
+    assert gateway.admin("POST", "/admin/upstreams/a/drain")[0] == 200
+    assert gateway.post("/v1/chat/completions", CHAT)[2]["from"] == "b"
+    assert gateway.admin("POST", "/admin/upstreams/a/resume")[0] == 200
+    assert gateway.post("/v1/chat/completions", CHAT)[2]["from"] == "a"
+    assert gateway.admin("POST", "/admin/upstreams/none/drain")[0] == 404
+
+
+def test_waiting_requests_are_served_in_order_by_whoever_is_free(program):
+    with Stub("a", first_delay=0.2) as a, Stub("b", first_delay=0.2) as b:
+        config = {"upstreams": [openai_upstream("a", a, concurrent=1), openai_upstream("b", b, concurrent=1)]}
+        with Gateway(program, config).wait_up() as gateway:
+            answers = []
+            threads = [threading.Thread(target=lambda: answers.append(gateway.post("/v1/chat/completions", CHAT)))
+                       for _ in range(6)]
+            began = time.time()
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            assert [a[0] for a in answers] == [200] * 6
+            assert time.time() - began < 1.0, "three rounds of 0.2 s"
+            assert len(a.requests) == len(b.requests) == 3
+
+
+def test_a_client_that_does_not_read_holds_the_upstream_back(single):
+    a, gateway = single
+    a.words = ["x" * 10_000] * 600
+    before = gateway.snapshot()["rss"]
+    sock = gateway.connect(receive_buffer=4096)
+    body = json.dumps(STREAM).encode()
+    sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    time.sleep(1)
+    assert gateway.snapshot()["rss"] - before < 4 << 20
+    assert 0 < a.sent < 600, "the upstream is not held back"
+    sock.close()
+    assert eventually(lambda: a.disconnects, 2)
+
+
+def load(gateway, stop, answers, rate=50):
+    """Requests at a steady rate, half of them streams, each on a thread of its own."""
+    threads, begin, i = [], time.time(), 0
+
+    def one(body):
+        try:
+            status, _, answer = gateway.post("/v1/chat/completions", body)
+            answers.append((time.time(), status, answer))
+        except (OSError, http.client.HTTPException) as error:
+            answers.append((time.time(), None, repr(error)))
+
+    while not stop.is_set():
+        threads.append(threading.Thread(target=one, args=(STREAM if i % 2 else CHAT,)))
+        threads[-1].start()
+        i += 1
+        time.sleep(max(0, begin + i / rate - time.time()))
+    [t.join() for t in threads]
+    return i
+
+
+def test_kill_under_load(program, tmp_path):
+    """kill -9 of the preferred upstream at 50 requests/s: every request has its answer, and it comes back."""
+    def start(port):
+        return subprocess.Popen([sys.executable, str(Path(__file__).parent / "stub_upstream.py"), str(port), "a"])
+    with Stub("port") as taken:
+        port = taken.port
+    process = start(port)
+    try:
+        with Stub("b") as b:
+            first = {"name": "a", "kind": "openai", "url": f"http://127.0.0.1:{port}", "model": "m",
+                     "accept_differences": ["all"]}
+            config = {"upstreams": [first, openai_upstream("b", b, standby=True)]}
+            with Gateway(program, config).wait_up() as gateway:
+                stop, answers, sent = threading.Event(), [], []
+                loader = threading.Thread(target=lambda: sent.append(load(gateway, stop, answers)))
+                loader.start()
+                time.sleep(1.5)
+                process.kill()
+                process.wait()
+                time.sleep(2)
+                process = start(port)
+                back = time.time()
+                is_a = lambda answer: '"from": "a"' in answer or (isinstance(answer, dict) and answer.get("from") == "a")
+                assert eventually(lambda: any(t > back + 0.1 and is_a(x) for t, _, x in list(answers)), 5)
+                stop.set()
+                loader.join()
+                assert len(answers) == sent[0]
+                assert {status for _, status, _ in answers} == {200}
+                cut = [x for _, _, x in answers if isinstance(x, str) and "[DONE]" not in x]
+                assert all("upstream_disconnected" in x for x in cut)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_configuration_errors_name_the_line(program, tmp_path):
+    def run(text):
+        path = tmp_path / "gateway.json"
+        path.write_text(text)
+        done = subprocess.run([program, "gateway", path], capture_output=True, text=True, timeout=20)
+        return done.returncode, done.stderr
+
+    code, error = run('{\n  // a comment\n  "upstreams": [\n    {"name": "a", "kind": "openai",\n     "colour": 1}]}')
+    assert code == 2 and "not known" in error and "gateway.json:5" in error
+    assert run("{")[0] == 2
+    assert run("{}")[0] == 2
+    code, error = run('{"upstreams": [{"name": "a", "kind": "openai", "model": "m", "url": "https://x/v1"}]}')
+    assert code == 2 and "https" in error
+    assert subprocess.run([program, "gateway", tmp_path / "none"], capture_output=True, timeout=20).returncode == 5
+
+
+def test_sigterm_drains(single):
+    a, gateway = single
+    a.words, a.word_delay = ["w"] * 20, 0.05
+    result = []
+    asking = threading.Thread(target=lambda: result.append(events(gateway, STREAM)))
+    asking.start()
+    assert eventually(lambda: a.requests)
+    gateway.process.send_signal(signal.SIGTERM)
+    asking.join()
+    assert result[0][0] == 200 and result[0][1][-1] == "[DONE]"
+    assert gateway.process.wait(10) == 0

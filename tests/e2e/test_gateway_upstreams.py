@@ -1,0 +1,197 @@
+"""What the gateway does with upstreams themselves: starts and stops them, compares them, warms them."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway import CHAT, Gateway, openai_upstream
+from server import eventually
+from stub_upstream import Stub
+
+STUB = str(Path(__file__).parent / "stub_upstream.py")
+STREAM = CHAT | {"stream": True}
+
+
+def started(name, attributes=None, **more):
+    """An upstream that the gateway starts itself."""
+    command = [sys.executable, STUB, "{port}", name, json.dumps(attributes or {})]
+    return {"name": name, "kind": "openai", "command": command, "model": "m", "memory": "100MiB",
+            "accept_differences": ["all"], "timeouts": {"stop_ms": 2000}} | more
+
+
+def processes(name):
+    """Ids of running stubs of that name."""
+    out = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if STUB.encode() in words and name.encode() in words:
+            out.append(int(entry.name))
+    return out
+
+
+def sender(gateway):
+    return gateway.post("/v1/chat/completions", CHAT)[2].get("from")
+
+
+def test_a_program_is_started_restarted_and_stopped(program, tmp_path):
+    config = {"log_dir": str(tmp_path), "upstreams": [started("sup1")]}
+    with Gateway(program, config).wait_up() as gateway:
+        assert sender(gateway) == "sup1"
+        assert "serving on" in (tmp_path / "sup1-0.log").read_text()
+        [first] = processes("sup1")
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: sender(gateway) == "sup1", 10)
+        assert processes("sup1") != [first]
+        assert gateway.metric('martlet_gateway_restarts_total{upstream="sup1"}') == 1
+        gateway.terminate()
+    assert not processes("sup1")
+
+
+def test_a_program_dies_with_a_gateway_that_is_killed(program, tmp_path):
+    gateway = Gateway(program, {"log_dir": str(tmp_path), "upstreams": [started("sup2")]}).wait_up()
+    gateway.process.kill()
+    gateway.process.wait()
+    assert eventually(lambda: not processes("sup2"), 5)
+
+
+def test_a_program_that_cannot_start_is_said_so(program, tmp_path):
+    bad = started("sup3") | {"command": ["/does/not/exist", "{port}"]}
+    with Gateway(program, {"log_dir": str(tmp_path), "upstreams": [bad]}) as gateway:
+        assert eventually(lambda: "cannot be started" in gateway.log(), 5)
+        assert gateway.post("/v1/chat/completions", CHAT)[0] == 503
+
+
+def test_instances_share_one_queue(program, tmp_path):
+    config = {"log_dir": str(tmp_path), "upstreams": [started("sup4", {"first_delay": 0.3}, instances=3, concurrent=1)]}
+    with Gateway(program, config) as gateway:
+        ready = lambda: all(i["state"] == "closed" and not i["preparing"] for i in gateway.upstreams()["sup4"]["instances"])
+        assert eventually(ready, 20)
+        assert len(processes("sup4")) == 3
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(gateway.post("/v1/chat/completions", CHAT)[0]))
+                   for _ in range(9)]
+        began = time.time()
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert answers == [200] * 9 and time.time() - began < 1.5, "three rounds of 0.3 s"
+        waited = gateway.metric("martlet_gateway_queue_seconds_sum")
+        assert 1.0 < waited < 4.0, "six waited 0.3 or 0.6 s"
+        assert gateway.metric('martlet_gateway_first_byte_seconds_sum{upstream="sup4"}') > waited + 9 * 0.3 - 0.1
+
+
+def test_g1_the_sum_of_all_peaks_is_held_to_one_ceiling(program, tmp_path):
+    path = tmp_path / "gateway.json"
+    two = [started("x", memory="400MiB", instances=2), started("y", memory="300MiB")]
+    path.write_text(json.dumps({"memory_ceiling": "1GiB", "log_dir": str(tmp_path), "upstreams": two}))
+    done = subprocess.run([program, "gateway", path], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 4 and "1100 MiB" in done.stderr and "1024 MiB" in done.stderr
+    assert not processes("x") and not processes("y")
+
+
+def test_memory_pressure_moves_requests_and_stops_the_unbounded(program, tmp_path):
+    signal_file = tmp_path / "share"
+    signal_file.write_text("0.5")
+    config = {"log_dir": str(tmp_path), "pressure_source": f"file:{signal_file}", "pressure": {"calm_ms": 1500},
+              "upstreams": [started("big", bounded=False), started("small", standby=True)]}
+    with Gateway(program, config).wait_up() as gateway:
+        assert sender(gateway) == "big"
+        signal_file.write_text("0.85")
+        began = time.time()
+        assert eventually(lambda: sender(gateway) == "small", 3)
+        assert time.time() - began < 1.2
+        assert processes("big"), "avoided, not stopped"
+        signal_file.write_text("0.97")
+        assert eventually(lambda: not processes("big"), 5)
+        assert sender(gateway) == "small"
+        signal_file.write_text("0.3")
+        assert eventually(lambda: sender(gateway) == "big", 10)
+        assert "came back" in gateway.log()
+
+
+def test_a_template_that_differs_by_one_newline_is_named_and_not_used(program):
+    count = lambda text: len(text.split()) + 4
+    with Stub("a", count_tokens=count) as a, Stub("b", count_tokens=lambda text: count(text) + 1) as b:
+        config = {"upstreams": [openai_upstream("a", a, accept_differences=[]),
+                                openai_upstream("b", b, standby=True, accept_differences=[])]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            assert eventually(lambda: gateway.upstreams()["b"]["differences"], 10)
+            described = gateway.upstreams()["b"]
+            assert described["apart"] and "template" in described["differences"]
+            assert "b: differs from a in" in gateway.log()
+            a.mode = "die"
+            assert gateway.post("/v1/chat/completions", CHAT)[0] == 502
+            assert not [r for r in b.requests if r[2]["messages"] == CHAT["messages"]]
+
+
+def test_a_difference_may_be_accepted_and_likes_are_interchangeable(program):
+    count = lambda text: len(text.split()) + 4
+    with Stub("a", count_tokens=count) as a, Stub("b", count_tokens=count) as b, \
+            Stub("c", count_tokens=lambda text: count(text) + 1) as c:
+        config = {"upstreams": [openai_upstream("a", a, accept_differences=[]),
+                                openai_upstream("b", b, accept_differences=[]),
+                                openai_upstream("c", c, accept_differences=["template", "bos"])]}
+        with Gateway(program, config).wait_up() as gateway:
+            assert all(not u["apart"] for u in gateway.upstreams().values())
+
+
+def test_tokenizers_are_compared_where_they_can_be_asked(program):
+    def tokenizer(shift):
+        return lambda body: (200, {"tokens": [ord(c) + shift for c in body["content"]]})
+    with Stub("a", routes={"/tokenize": tokenizer(0)}) as a, Stub("b", routes={"/tokenize": tokenizer(1)}) as b:
+        config = {"upstreams": [openai_upstream("a", a, accept_differences=[]), openai_upstream("b", b, accept_differences=[])]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            assert eventually(lambda: gateway.upstreams()["b"]["differences"] == ["vocabulary"], 10)
+            # A new version of b, which does as a does, is noticed when it comes back.
+            b.routes["/tokenize"] = tokenizer(0)
+            b.healthy = False
+            assert eventually(lambda: gateway.upstreams()["b"]["instances"][0]["state"] == "open", 5)
+            b.healthy = True
+            assert eventually(lambda: not gateway.upstreams()["b"]["apart"], 10)
+
+
+def first_token_seconds(gateway, words):
+    began = time.time()
+    body = STREAM | {"messages": [{"role": "user", "content": "a " * words}]}
+    with gateway.connect() as sock:
+        data = json.dumps(body).encode()
+        sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        received = b""
+        while b"data: " not in received:
+            received += sock.recv(65536)
+    return time.time() - began
+
+
+def test_shapes_are_compiled_before_the_first_request(program):
+    """An upstream that stalls 300 ms on each shape it has not seen: cold and warm."""
+    with Stub("cold", shape_stall=0.3) as cold, Stub("warm", shape_stall=0.3) as warm:
+        for stub, buckets in ((cold, []), (warm, [512, 1024, 2048, 4096])):
+            with Gateway(program, {"upstreams": [openai_upstream(stub.name, stub, warm_buckets=buckets)]}).wait_up() as gateway:
+                seconds = [first_token_seconds(gateway, words) for words in (100, 700, 1500, 3000)]
+                print(f"{stub.name}: first token after {[round(1000 * s) for s in seconds]} ms")
+                if buckets:
+                    assert max(seconds) < 0.1, seconds
+                else:
+                    assert min(seconds) > 0.3, seconds
+
+
+def test_drafts_that_do_not_pay_are_not_asked_for(program):
+    details = {"accepted_prediction_tokens": 2, "rejected_prediction_tokens": 14}
+    with Stub("a", usage={"completion_tokens_details": details}) as a:
+        config = {"drafts": {"try_again_ms": 2000},
+                  "upstreams": [openai_upstream("a", a, drafts=True, drafts_off={"speculation": "off"})]}
+        with Gateway(program, config).wait_up() as gateway:
+            ask = lambda: (gateway.post("/v1/chat/completions", STREAM), a.requests[-1][2].get("speculation"))[1]
+            assert [ask(), ask(), ask()] == [None, None, "off"]
+            assert gateway.metric('martlet_gateway_draft_acceptance{upstream="a"}') == 0.125
+            time.sleep(2)
+            assert ask() is None, "tried again"
