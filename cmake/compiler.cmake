@@ -1,5 +1,7 @@
 # No -march: vector levels are chosen at run time, in target regions of the files under backend/cpu/isa.
-add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+foreach(option -Wall -Wextra -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${option}>)
+endforeach()
 if(MARTLET_SANITIZE)
   add_compile_options(-fsanitize=${MARTLET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MARTLET_SANITIZE})

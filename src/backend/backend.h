@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,12 @@ class Backend {
   // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache; `widest`: columns of its widest
   // tensor, `vocabulary`: of its logits. For the plan; open() allocates it.
   virtual int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const = 0;
+  // Bytes that a tensor of the file takes where the backend keeps it: for the plan.
+  virtual int64_t weight_bytes(const TensorView& tensor) const { return tensor.bytes(); }
+  // Bytes that are free on the device that holds weights, cache and workspace; none: it is the machine's own memory.
+  virtual std::optional<int64_t> device_memory() const { return std::nullopt; }
+  // Bytes that the plan leaves over: upload() and prepare() may spend them on speed.
+  virtual void spare(int64_t) {}
 
   // Target and draft are two models. Allocates the cache: `memory` errors name what was needed.
   virtual Result<ModelId> open(std::span<const CacheGroup> groups) = 0;
@@ -85,6 +92,11 @@ class Backend {
   // `stacked`: matrices with the same columns, one above the other; or one vector. The views stay borrowed until close().
   // Errors: a format that does not compute ("unsupported_format", by name), shapes that do not stack.
   virtual Result<Weight> upload(ModelId model, std::span<const TensorView> stacked, const UploadOptions& options = {}) = 0;
+  // Called once, when all weights are uploaded: builds whatever depends on the shapes of steps, by running `forward` on
+  // rows of no sequence, so that no request pays for it.
+  virtual Status prepare(ModelId, FunctionRef<Outputs()>) { return {}; }
+  // How often something was built for a shape: does not change after prepare().
+  virtual int64_t shape_compilations() const { return 0; }
 
   // Runs `forward` on the batch and chooses one token for each output row. wait() returns them in the order of
   // Batch::outputs; `top` receives, row after row, Choice::top entries for each choice that wants log-probabilities.

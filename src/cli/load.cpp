@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "backend/cpu/cpu_backend.h"
+#include "cli/backends.h"
 #include "hub/alias.h"
 #include "hub/resolve.h"
 
@@ -28,8 +28,9 @@ Result<Loaded> load(const LoadOptions& options) {
   MARTLET_ASSIGN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::create(*file));
   // One step takes a whole prefill chunk beside a decode row of every sequence.
   MARTLET_ASSIGN(std::unique_ptr<Backend> backend,
-                 make_cpu_backend({.threads = options.threads,
-                                   .max_rows = options.engine.prefill_chunk + options.engine.max_sequences}));
+                 make_backend({.name = options.backend,
+                               .threads = options.threads,
+                               .max_rows = options.engine.prefill_chunk + options.engine.max_sequences}));
   MARTLET_ASSIGN(std::unique_ptr<Engine> engine, Engine::create(file, std::move(backend), options.engine));
   return Loaded{api_name(options.model, path), path, file, tokenizer, find_template(*file), std::move(engine)};
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "chat/encode_chat.h"
+#include "cli/backends.h"
 #include "cli/chat/answer_writer.h"
 #include "cli/chat/chat.h"
 #include "cli/chat/generate.h"
@@ -138,6 +139,7 @@ Action define_run(CLI::App& app) {
   app.add_option("--context", flags->load.engine.context,
                  "Tokens that prompt and answer may have together; 0: what the model and memory allow")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
       ->check(CLI::NonNegativeNumber);
   return [flags] { return run(*flags); };

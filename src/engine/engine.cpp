@@ -31,8 +31,9 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
   const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk};
   EngineThread::Parts parts;
-  MARTLET_ASSIGN(parts.plan, make_plan(h, mapped_bytes(*file), bytes_read_per_token(*file), *backend,
-                                       memory_ceiling(options.memory_ceiling), plan_options));
+  MARTLET_ASSIGN(parts.plan, make_plan(h, weight_bytes(*file, *backend), bytes_read_per_token(*file), *backend,
+                                       memory_ceiling(options.memory_ceiling, *backend), plan_options));
+  backend->spare(parts.plan.ceiling - parts.plan.total());
   const int32_t pages = pool_pages(parts.plan, *backend);
   parts.scheduler = {.page_tokens = backend->page_tokens(),
                      .pages = pages,

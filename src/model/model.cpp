@@ -20,12 +20,23 @@ Result<std::unique_ptr<Model>> Model::create(std::shared_ptr<const ModelFile> fi
   model->file_ = std::move(file);
   model->computed_ = load.take_computed();
   model->id_ = id;
+  if (Status status = backend.prepare(id, [&] { return model->forward(backend); }); !status) {
+    backend.close(id);
+    return status.error();
+  }
   return model;
 }
 
 int64_t mapped_bytes(const ModelFile& file) {
   int64_t bytes = 0;
   for (const auto& mapped : file.files()) bytes += static_cast<int64_t>(mapped->bytes().size());
+  return bytes;
+}
+
+int64_t weight_bytes(const ModelFile& file, const Backend& backend) {
+  if (!backend.device_memory()) return mapped_bytes(file);
+  int64_t bytes = 0;
+  for (const NamedTensor& tensor : file.tensors()) bytes += backend.weight_bytes(tensor.view);
   return bytes;
 }
 

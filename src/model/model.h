@@ -41,6 +41,9 @@ class Model {
 // Bytes of the file or files that hold the model.
 int64_t mapped_bytes(const ModelFile& file);
 
+// Bytes that the weights take where the backend keeps them: in the file, or on its device.
+int64_t weight_bytes(const ModelFile& file, const Backend& backend);
+
 // Bytes of the weights that decoding one token reads: every matrix and vector but the embedding table, which counts
 // only where it is the output head too.
 int64_t bytes_read_per_token(const ModelFile& file);

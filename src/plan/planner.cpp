@@ -13,6 +13,8 @@ namespace {
 
 // Code, tokenizer, request and HTTP buffers of a running program.
 constexpr int64_t kProgramBytes = int64_t{48} << 20;
+// One part in so many of a device's free memory is left alone.
+constexpr int64_t kDeviceReserve = 32;
 // A context below this is of no use to anybody; nothing smaller is chosen.
 constexpr int32_t kSmallestContext = 512;
 
@@ -73,6 +75,14 @@ std::optional<Room> fit(const Hyperparameters& h, const Backend& backend, Room w
 
 }  // namespace
 
+Ceiling memory_ceiling(int64_t flag, const Backend& backend) {
+  const std::optional<int64_t> device = backend.device_memory();
+  if (!device) return memory_ceiling(flag);
+  // The driver keeps a little of its own for each allocation and graph.
+  const int64_t free = *device - *device / kDeviceReserve;
+  return flag > 0 && flag < free ? Ceiling{flag, "--memory"} : Ceiling{free, "free on the device"};
+}
+
 int32_t step_rows(const Backend& backend, const PlanOptions& options) {
   return static_cast<int32_t>(
       std::min<int64_t>(backend.max_rows(), int64_t{options.prefill_chunk} + options.max_sequences));
@@ -97,7 +107,8 @@ Result<Plan> make_plan(const Hyperparameters& h, int64_t weight_bytes, int64_t b
   plan.ceiling_source = ceiling.source;
   plan.model_context = h.context;
   plan.bytes_per_token_read = bytes_per_token_read;
-  plan.parts = {{"weights", weight_bytes, "mapped from the file, shared between processes"},
+  plan.parts = {{"weights", weight_bytes,
+                 backend.device_memory() ? "on the device" : "mapped from the file, shared between processes"},
                 {"workspace", backend.workspace_bytes(step_rows(backend, options), widest_tensor(h), h.vocabulary),
                  "intermediates of one step"},
                 {"program", kProgramBytes, "code, tokenizer, requests, HTTP buffers"}};

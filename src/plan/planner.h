@@ -29,6 +29,9 @@ Result<Plan> make_plan(const Hyperparameters& h, int64_t weight_bytes, int64_t b
 inline constexpr int32_t kDefaultContext = 8192;
 inline constexpr int32_t kDefaultFullSequences = 4;
 
+// What a backend may use: of its device's free memory, where it has one; else of this machine's.
+Ceiling memory_ceiling(int64_t flag, const Backend& backend);
+
 // Rows that one step takes at most: a prefill chunk and a decode row of each sequence, within what the backend takes.
 int32_t step_rows(const Backend& backend, const PlanOptions& options);
 // Pages that hold the plan's tokens.

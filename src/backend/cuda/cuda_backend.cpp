@@ -1,0 +1,346 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+#include <string>
+
+#include "backend/cuda/operators.h"
+#include "base/checked.h"
+
+namespace martlet {
+
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaOptions& options) {
+  auto backend = std::make_unique<cuda::CudaBackend>(options);
+  MARTLET_TRY(backend->start());
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+namespace cuda {
+namespace {
+
+constexpr int64_t kBlasWorkspace = 32 << 20;  // what the library advises for this architecture
+constexpr int64_t kUnpackedBytes = 64 << 20;  // part of a weight as halves, for products of many rows
+// A step's intermediates come to this many of the widest tensor's rows: see the CPU backend, plus halves of each.
+constexpr int64_t kLiveTensors = 4;
+
+Error no_device(const char* text) {
+  return {ErrorKind::io, "no_device", text, "--backend cuda"};
+}
+
+}  // namespace
+
+Status CudaBackend::start() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
+    return no_device("the driver shows no CUDA device; use the CPU, or make a device visible");
+  cudaDeviceProp properties;
+  MARTLET_TRY(check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties"));
+  if (properties.major < 8) return no_device("the CUDA device is older than compute capability 8.0; use the CPU");
+  device_name_ = properties.name;
+  multiprocessors_ = properties.multiProcessorCount;
+  stream_.dependent = properties.major >= 9;
+  MARTLET_TRY(check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "creating a stream"));
+  if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasSetStream(blas_, stream_.handle) != CUBLAS_STATUS_SUCCESS)
+    return no_device("the matrix library of CUDA does not start on this device");
+  MARTLET_ASSIGN(blas_workspace_, Memory::allocate(Place::device, kBlasWorkspace));
+  if (cublasSetWorkspace(blas_, blas_workspace_.data(), static_cast<size_t>(kBlasWorkspace)) != CUBLAS_STATUS_SUCCESS)
+    return no_device("the matrix library of CUDA does not start on this device");
+  MARTLET_ASSIGN(unpacked_, Memory::allocate(Place::device, kUnpackedBytes));
+  MARTLET_ASSIGN(finished_, Memory::allocate(Place::device, int64_t{kMergeRows} * kMergeUnits * 4));
+  MARTLET_ASSIGN(best_scratch_, Memory::allocate(Place::device, best_scratch_bytes()));
+  MARTLET_ASSIGN(best_, Memory::allocate(Place::device, max_rows_ * static_cast<int64_t>(sizeof(Best))));
+  MARTLET_ASSIGN(best_host_, Memory::allocate(Place::pinned, max_rows_ * static_cast<int64_t>(sizeof(Best))));
+  MARTLET_TRY(check(cudaMemset(finished_.data(), 0, static_cast<size_t>(finished_.size())), "clearing"));
+  return check(cudaMemset(best_scratch_.data(), 0, static_cast<size_t>(best_scratch_.size())), "clearing");
+}
+
+CudaBackend::~CudaBackend() {
+  outputs_ = {};
+  drop_graphs();
+  if (blas_) cublasDestroy(blas_);
+  if (stream_.handle) cudaStreamDestroy(stream_.handle);
+}
+
+int64_t CudaBackend::workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const {
+  const int64_t logit_rows = std::min<int64_t>(kRowBuckets.back(), std::max(rows, kFewRows));
+  return static_cast<int64_t>(sizeof(float)) * (kLiveTensors * rows * widest + logit_rows * vocabulary) +
+         kBlasWorkspace + kUnpackedBytes;
+}
+
+std::optional<int64_t> CudaBackend::device_memory() const {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return 0;
+  return static_cast<int64_t>(free);
+}
+
+// The step's memory for the weights that are there. The matrix with most rows makes logits.
+int64_t CudaBackend::step_bytes() const {
+  int64_t widest = 0, vocabulary = 0;
+  for (const auto& weight : weights_) {
+    if (!weight) continue;
+    widest = std::max(widest, weight->columns);
+    vocabulary = std::max(vocabulary, weight->rows);
+  }
+  for (const auto& weight : weights_) {
+    if (weight && weight->rows < vocabulary) widest = std::max(widest, weight->rows);
+  }
+  return workspace_bytes(max_rows_, std::max(widest, int64_t{64}), vocabulary) + (1 << 20);
+}
+
+Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {
+  if (groups.size() != 1)
+    return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend takes one kind of attention a model", ""};
+  const CacheGroup& group = groups[0];
+  if (group.layers < 1 || group.kv_heads < 1 || group.kv_heads > kMergeUnits || group.pages < 1 ||
+      group.key_size < 16 || group.key_size % 16 != 0 || group.key_size > kMaxHeadSize || group.value_size < 16 ||
+      group.value_size % 16 != 0 || group.value_size > kMaxHeadSize) {
+    return Error{ErrorKind::model, "unsupported_head_size",
+                 "the CUDA backend takes heads whose sizes are multiples of 16 and at most 256", ""};
+  }
+  auto model = std::make_unique<OpenModel>();
+  model->group = group;
+  const Checked bytes = Checked(static_cast<uint64_t>(model->page_bytes())) * static_cast<uint64_t>(group.pages);
+  if (!bytes.within(uint64_t{1} << 62))
+    return Error{ErrorKind::memory, "out_of_device_memory", "the cache cannot be counted; use a smaller context", ""};
+  MARTLET_ASSIGN(model->cache, Memory::allocate(Place::device, static_cast<int64_t>(*bytes.get())));
+  // What no token has been written to is masked, but must not hold NaN where a mask multiplies.
+  MARTLET_TRY(
+      check(cudaMemset(model->cache.data(), 0, static_cast<size_t>(model->cache.size())), "clearing the cache"));
+  models_.push_back(std::move(model));
+  return static_cast<ModelId>(models_.size() - 1);
+}
+
+void CudaBackend::close(ModelId model) {
+  outputs_ = {};
+  turns_.clear();
+  cudaStreamSynchronize(stream_.handle);
+  OpenModel& closed = *models_[static_cast<size_t>(model)];
+  for (Graph& graph : closed.graphs) {
+    if (graph.exec) cudaGraphExecDestroy(graph.exec);
+  }
+  uploading_.clear();
+  for (std::optional<StoredWeight>& weight : weights_) {
+    if (weight && weight->model == model) weight.reset();
+  }
+  models_[static_cast<size_t>(model)].reset();
+}
+
+Result<Weight> CudaBackend::upload(ModelId model, std::span<const TensorView> stacked, const UploadOptions& options) {
+  MARTLET_ASSIGN(StoredWeight weight, uploader_.upload(model, stacked, options));
+  uploading_.push_back(weights_.size());
+  weights_.push_back(std::move(weight));
+  return Weight{static_cast<int32_t>(weights_.size() - 1)};
+}
+
+// Finishes uploads and makes room for a step.
+Status CudaBackend::ready() {
+  if (!uploading_.empty()) {
+    std::vector<StoredWeight*> weights;
+    for (const size_t i : uploading_) weights.push_back(&*weights_[i]);
+    MARTLET_TRY(uploader_.finish(weights));
+    uploading_.clear();
+  }
+  outputs_ = {};
+  turns_.clear();
+  drop_if(step_bytes() > memory_.size());
+  return memory_.reserve(step_bytes());
+}
+
+void CudaBackend::drop_if(bool moved) {
+  if (moved) drop_graphs();
+}
+
+void CudaBackend::drop_graphs() {
+  for (auto& model : models_) {
+    if (!model) continue;
+    for (Graph& graph : model->graphs) {
+      if (graph.exec) cudaGraphExecDestroy(graph.exec);
+      graph.exec = nullptr;
+    }
+  }
+}
+
+// Halves of the matrices of layers, as far as spare memory reaches: products of many rows then need no unpacking.
+Status CudaBackend::make_copies(ModelId model) {
+  for (auto& weight : weights_) {
+    if (!weight || weight->model != model) continue;
+    for (StoredSegment& segment : weight->segments) {
+      const int64_t bytes =
+          int64_t{segment.device.rows} * segment.device.steps * 64 * static_cast<int64_t>(sizeof(__half));
+      if (segment.device.format == Format::F16 || segment.copy || bytes > spare_bytes_) continue;
+      MARTLET_ASSIGN(segment.copy, Memory::allocate(Place::device, bytes));
+      spare_bytes_ -= bytes;
+      unpack_rows(stream_, segment.device, 0, segment.device.rows, segment.copy.as<__half>());
+    }
+  }
+  return check(stream_.error, "unpacking weights");
+}
+
+Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {
+  OpenModel& model = *models_[static_cast<size_t>(id)];
+  MARTLET_TRY(ready());
+  MARTLET_TRY(make_copies(id));
+  MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, 2 * int64_t{model.group.pages}));
+  drop_if(moved);
+  expect({});
+  input_.fill({}, {}, 1);
+  try {
+    // A step of nothing but padding first: it loads kernels and finds the sizes of what captured steps share.
+    MARTLET_TRY(input_.send(stream_.handle));
+    begin_step(model, 1, 1, true);
+    outputs_ = forward();
+    MARTLET_TRY(choose(outputs_.logits));
+    MARTLET_TRY(check(cudaStreamSynchronize(stream_.handle), "preparing the model"));
+    for (size_t b = 0; b < kRowBuckets.size() && kRowBuckets[b] <= max_rows_; ++b)
+      MARTLET_TRY(capture(model, b, forward));
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::memory, "out_of_device_memory", "a step does not fit the device's workspace", ""};
+  }
+  MARTLET_TRY(status_);
+  return check(stream_.error, "preparing the model");
+}
+
+void CudaBackend::begin_step(OpenModel& model, int32_t rows, int32_t output_rows, bool all_rows_are_outputs) {
+  model_ = &model;
+  rows_ = rows;
+  output_rows_ = output_rows;
+  all_rows_are_outputs_ = all_rows_are_outputs;
+  outputs_ = {};
+  turns_.clear();
+}
+
+Status CudaBackend::capture(OpenModel& model, size_t bucket, FunctionRef<Outputs()> forward) {
+  const int32_t rows = kRowBuckets[bucket];
+  Graph& graph = model.graphs[bucket];
+  begin_step(model, rows, rows, true);
+  MARTLET_TRY(check(cudaStreamBeginCapture(stream_.handle, cudaStreamCaptureModeThreadLocal), "capturing a step"));
+  capturing_ = true;
+  Status chosen;
+  {
+    const Outputs outputs = forward();
+    values(outputs.logits);
+    chosen = choose(outputs.logits);
+    const auto keep = [](Left& left, const Tensor& tensor) {
+      if (!tensor) return;
+      const Buffer& from = buffer_of(tensor);
+      left.buffer.values = from.values.alias();
+      left.buffer.halves = from.halves.alias();
+      left.buffer.stride = from.stride;
+      left.buffer.scale = from.scale;
+      left.columns = tensor.columns;
+    };
+    keep(graph.logits, outputs.logits);
+    keep(graph.hidden, outputs.hidden);
+  }
+  turns_.clear();
+  capturing_ = false;
+  cudaGraph_t captured = nullptr;
+  MARTLET_TRY(check(cudaStreamEndCapture(stream_.handle, &captured), "capturing a step"));
+  const cudaError_t made = cudaGraphInstantiate(&graph.exec, captured, 0);
+  cudaGraphDestroy(captured);
+  MARTLET_TRY(check(made, "instantiating a step"));
+  ++graphs_made_;
+  return chosen;
+}
+
+// The graph that serves the batch: each sequence decodes one row, and all rows are outputs.
+std::optional<size_t> CudaBackend::bucket_of(const Batch& batch) const {
+  const int32_t rows = batch.rows();
+  if (rows == 0 || rows != batch.sequences() || rows != static_cast<int32_t>(batch.outputs.size())) return std::nullopt;
+  for (int32_t s = 0; s < rows; ++s) {
+    if (batch.starts[static_cast<size_t>(s)] != s) return std::nullopt;
+  }
+  const auto bucket = std::ranges::lower_bound(kRowBuckets, rows);
+  if (bucket == kRowBuckets.end() || *bucket > max_rows_) return std::nullopt;
+  return static_cast<size_t>(bucket - kRowBuckets.begin());
+}
+
+Status CudaBackend::replay(OpenModel& model, size_t bucket, int32_t rows, FunctionRef<Outputs()> forward) {
+  Graph& graph = model.graphs[bucket];
+  if (!graph.exec) MARTLET_TRY(capture(model, bucket, forward));
+  MARTLET_TRY(check(cudaGraphLaunch(graph.exec, stream_.handle), "launching a step"));
+  outputs_.logits = memory_.alias(rows, graph.logits.columns, graph.logits.buffer);
+  if (graph.hidden.columns > 0) outputs_.hidden = memory_.alias(rows, graph.hidden.columns, graph.hidden.buffer);
+  return choose_on_host(graph.logits.buffer.values.as<float>(), graph.logits.columns, 0, rows);
+}
+
+void CudaBackend::copy_pages(const OpenModel& model, std::span<const PageCopy> copies) {
+  const CacheGroup& group = model.group;
+  const int64_t halves = group.page_values(kPageTokens);
+  for (const PageCopy& copy : copies) {
+    __half* cache = model.cache.as<__half>();
+    copy_page(stream_, cache + copy.from * halves, cache + copy.to * halves, copy.tokens, group.key_size,
+              group.value_size, group.layers * group.kv_heads);
+  }
+}
+
+Status CudaBackend::queue(OpenModel& model, const Batch& batch, FunctionRef<Outputs()> forward) {
+  MARTLET_TRY(ready());
+  const auto pages = std::max<int64_t>(2 * int64_t{model.group.pages}, StepInput::pages_of(batch));
+  MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, pages));
+  drop_if(moved);
+  const std::optional<size_t> bucket = bucket_of(batch);
+  const int32_t rows = batch.rows(), outputs = static_cast<int32_t>(batch.outputs.size());
+  input_.fill(batch, tokens_, bucket ? kRowBuckets[*bucket] : rows);
+  MARTLET_TRY(input_.send(stream_.handle));
+  copy_pages(model, batch.copies);
+  if (bucket) {
+    MARTLET_TRY(replay(model, *bucket, rows, forward));
+  } else {
+    begin_step(model, rows, outputs, false);
+    outputs_ = forward();
+    if (outputs > 0) MARTLET_TRY(choose(outputs_.logits));
+  }
+  MARTLET_TRY(status_);
+  stream_.check(cudaMemcpyAsync(best_host_.data(), best_.data(), static_cast<size_t>(outputs) * sizeof(Best),
+                                cudaMemcpyDeviceToHost, stream_.handle));
+  return {};
+}
+
+Ticket CudaBackend::submit(ModelId model, const Batch& batch, std::span<const Choice> choices,
+                           FunctionRef<Outputs()> forward) {
+  assert(batch.rows() <= max_rows_ && choices.size() == batch.outputs.size());
+  status_ = finish_step();
+  tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  for (Token& token : tokens_) {
+    if (token < 0) token = chosen_[static_cast<size_t>(-1 - token)].token;
+  }
+  expect(choices);
+  if (status_) {
+    try {
+      status_ = queue(*models_[static_cast<size_t>(model)], batch, forward);
+    } catch (const std::bad_alloc&) {
+      outputs_ = {};
+      status_ = Error{ErrorKind::memory, "out_of_device_memory", "a step does not fit the device's workspace", ""};
+    }
+  }
+  running_ = true;
+  return static_cast<Ticket>(++ticket_);
+}
+
+Outputs& CudaBackend::outputs([[maybe_unused]] Ticket ticket) {
+  assert(static_cast<int64_t>(ticket) == ticket_);
+  return outputs_;
+}
+
+int64_t CudaBackend::page_bytes(ModelId model, int32_t) const {
+  return models_[static_cast<size_t>(model)]->page_bytes();
+}
+
+void CudaBackend::read_page(ModelId model, int32_t, Page page, std::span<std::byte> out) {
+  const OpenModel& open = *models_[static_cast<size_t>(model)];
+  stream_.check(cudaMemcpyAsync(out.data(), open.cache.data() + page * open.page_bytes(), out.size(),
+                                cudaMemcpyDeviceToHost, stream_.handle));
+  stream_.check(cudaStreamSynchronize(stream_.handle));
+}
+
+void CudaBackend::write_page(ModelId model, int32_t, Page page, std::span<const std::byte> bytes) {
+  const OpenModel& open = *models_[static_cast<size_t>(model)];
+  stream_.check(cudaMemcpyAsync(open.cache.data() + page * open.page_bytes(), bytes.data(), bytes.size(),
+                                cudaMemcpyHostToDevice, stream_.handle));
+  stream_.check(cudaStreamSynchronize(stream_.handle));
+}
+
+}  // namespace cuda
+}  // namespace martlet

@@ -1,0 +1,42 @@
+#pragma once
+
+// Products of a few rows of activations with a weight: y = x W^T. Every row is summed in the same order whatever the
+// number of rows, so that a row's result does not depend on what shares its batch.
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "backend/cuda/kernels/segment.h"
+#include "backend/cuda/kernels/stream.h"
+
+namespace martlet::cuda {
+
+// Rows that linear_rows() takes at most.
+inline constexpr int kFewRows = 32;
+
+struct LinearArguments {
+  DeviceSegment segments[kMaxSegments];
+  int32_t segment_count = 0;
+  int32_t tiles = 0;          // of all segments
+  int32_t columns = 0;        // rows of the weight: columns of y
+  const __half* x = nullptr;  // [rows][steps * 64], zero past the weight's columns
+  float x_scale = 1;          // the activations are this times the halves
+  int32_t rows = 0;
+  const float* bias = nullptr;      // one a column of y, or null
+  const float* residual = nullptr;  // as y, or null
+  float* y = nullptr;               // [rows][columns]
+  // Gated: the two segments are gate and up, of the same format; silu(gate) * up / gated_scale goes to `gated`,
+  // [rows][gated_stride] halves. y is not written.
+  __half* gated = nullptr;
+  int32_t gated_stride = 0;
+  float gated_scale = 1;
+};
+
+void linear_rows(Stream& stream, const LinearArguments& arguments);
+
+// Rows first .. first + count of a segment as halves [count][steps * 64], for products of many rows. `first` starts a
+// tile.
+void unpack_rows(Stream& stream, const DeviceSegment& segment, int32_t first, int32_t count, __half* out);
+
+}  // namespace martlet::cuda

@@ -1,0 +1,8 @@
+#include "backend/cuda/kernels/linear.cuh"
+
+namespace martlet::cuda {
+
+template void launch_linear<4, 2, false>(Stream& stream, const LinearArguments& arguments);
+template void launch_linear<4, 2, true>(Stream& stream, const LinearArguments& arguments);
+
+}  // namespace martlet::cuda

@@ -1,0 +1,38 @@
+#pragma once
+
+// Operators that handle each row on its own.
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "backend/cuda/kernels/segment.h"
+#include "backend/cuda/kernels/stream.h"
+
+namespace martlet::cuda {
+
+// Halves that a product reads lie in rows of `stride` = columns rounded up to 64; the padding is zero.
+void embed(Stream& stream, const DeviceSegment& table, const int32_t* tokens, int32_t rows, int32_t columns, float* y);
+void rms_norm(Stream& stream, const float* x, const float* weight, float epsilon, int32_t rows, int32_t columns,
+              __half* y, int32_t stride);
+// x: [gate | up], 2 * columns wide. y = silu(gate) * up / scale.
+void silu_gated(Stream& stream, const float* x, int32_t rows, int32_t columns, __half* y, int32_t stride, float scale);
+void gather(Stream& stream, const float* x, const int32_t* from, int32_t rows, int32_t columns, float* y);
+// y = bias + residual, either null; what a product of the library is added to.
+void start_sums(Stream& stream, const float* bias, const float* residual, int32_t rows, int32_t columns, float* y);
+// y = x / scale.
+void narrow(Stream& stream, const float* x, int32_t rows, int32_t columns, __half* y, int32_t stride, float scale);
+// y = x * scale.
+void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32_t stride, float scale, float* y);
+
+// The largest logit of each row and the smallest token that has it.
+struct Best {
+  int32_t token;
+  int32_t invalid;  // the row holds NaN or +infinity, or nothing but -infinity
+};
+inline constexpr int32_t kBestRows = 128;  // at most
+int64_t best_scratch_bytes();
+// `scratch` starts as zeros; it can be used again.
+void best_token(Stream& stream, const float* logits, int32_t rows, int32_t columns, void* scratch, Best* best);
+
+}  // namespace martlet::cuda

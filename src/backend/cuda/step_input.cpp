@@ -1,0 +1,111 @@
+#include "backend/cuda/step_input.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace martlet::cuda {
+namespace {
+
+constexpr int64_t kPagesOfSpan = kSpanTokens / kPageTokens;
+constexpr int32_t kMaxQueriesARow = 64;
+
+}  // namespace
+
+StepInput::Part StepInput::part(int64_t size) {
+  size = (size + 3) / 4 * 4;
+  const Part out = {size_, size};
+  size_ += size;
+  return out;
+}
+
+Result<bool> StepInput::reserve(int32_t rows, int64_t pages) {
+  if (rows <= tokens_.size && pages <= pages_.size) return false;
+  rows = static_cast<int32_t>(std::max<int64_t>(rows, tokens_.size));
+  pages = std::max(pages, pages_.size);
+  size_ = 0;
+  for (Part* each : {&tokens_, &positions_, &row_pages_, &outputs_}) *each = part(rows);
+  row_spans_ = part(rows + 1);
+  span_count_ = part(1);
+  // All tiles of a sequence but its last are full.
+  tiles_ = part(3 * (int64_t{rows} + int64_t{rows} * kMaxQueriesARow / kTileQueries));
+  span_rows_ = part(pages / kPagesOfSpan + 2 * rows);
+  pages_ = part(pages);
+  const int64_t bytes = size_ * static_cast<int64_t>(sizeof(int32_t));
+  MARTLET_ASSIGN(host_, Memory::allocate(Place::pinned, bytes));
+  MARTLET_ASSIGN(device_, Memory::allocate(Place::device, bytes));
+  return true;
+}
+
+int64_t StepInput::pages_of(const Batch& batch) {
+  int64_t pages = 0;
+  for (const PageTable& group : batch.groups)
+    pages = std::max<int64_t>(pages, static_cast<int64_t>(group.pages.size()));
+  return pages;
+}
+
+Status StepInput::send_tiles(int32_t queries_a_row, cudaStream_t stream) {
+  if (queries_a_row == queries_a_row_ || shared_keys_.empty()) return {};
+  if (queries_a_row > kMaxQueriesARow)
+    return Error{ErrorKind::model, "unsupported_heads", "more than 64 query heads share a key head", ""};
+  if (queries_a_row_ != 0) MARTLET_TRY(check(cudaStreamSynchronize(stream), "cutting tiles"));
+  queries_a_row_ = queries_a_row;
+  auto* tiles = reinterpret_cast<QueryTile*>(host(tiles_));
+  tile_count_ = 0;
+  for (const Sequence& sequence : shared_keys_) {
+    for (int32_t query = 0; query < sequence.rows * queries_a_row; query += kTileQueries)
+      tiles[tile_count_++] = {sequence.first_row, sequence.rows, query};
+  }
+  return send(tiles_, int64_t{3} * tile_count_, stream);
+}
+
+void StepInput::fill(const Batch& batch, std::span<const Token> tokens, int32_t padded_rows) {
+  const auto rows = batch.rows();
+  std::copy(tokens.begin(), tokens.end(), host(tokens_));
+  std::copy(batch.positions.begin(), batch.positions.end(), host(positions_));
+  std::copy(batch.outputs.begin(), batch.outputs.end(), host(outputs_));
+  for (int32_t row = rows; row < padded_rows; ++row) {
+    host(tokens_)[row] = host(positions_)[row] = 0;
+    host(row_pages_)[row] = -1;
+  }
+  const PageTable table = batch.groups.empty() ? PageTable() : batch.groups[0];
+  std::copy(table.pages.begin(), table.pages.end(), host(pages_));
+  page_count_ = static_cast<int32_t>(table.pages.size());
+  spans_ = tile_count_ = queries_a_row_ = 0;
+  shared_keys_.clear();
+  int32_t *row_spans = host(row_spans_), *span_rows = host(span_rows_);
+  for (int32_t s = 0; s < batch.sequences(); ++s) {
+    const int32_t first = batch.starts[static_cast<size_t>(s)], end = batch.starts[static_cast<size_t>(s) + 1];
+    for (int32_t row = first; row < end; ++row) host(row_pages_)[row] = table.starts[static_cast<size_t>(s)];
+    const int32_t spans = end - first == 1 ? batch.positions[static_cast<size_t>(first)] / kSpanTokens + 1 : 0;
+    const bool shared_out = end - first == 1 && first < kMergeRows;
+    if (!shared_out) shared_keys_.push_back({first, end - first});
+    for (int32_t row = first; row < end; ++row) row_spans[row] = spans_;
+    if (shared_out) {
+      std::fill_n(span_rows + spans_, spans, first);
+      spans_ += spans;
+    }
+  }
+  std::fill(row_spans + rows, row_spans + padded_rows + 1, spans_);
+  *host(span_count_) = spans_;
+}
+
+Status StepInput::send(const Part& part, int64_t count, cudaStream_t stream) const {
+  if (count == 0) return {};
+  return check(cudaMemcpyAsync(device_.as<int32_t>() + part.first, host(part),
+                               static_cast<size_t>(count) * sizeof(int32_t), cudaMemcpyHostToDevice, stream),
+               "sending a step");
+}
+
+Status StepInput::send(cudaStream_t stream) const {
+  // The first parts lie side by side.
+  MARTLET_TRY(send({0, tiles_.first}, tiles_.first, stream));
+  MARTLET_TRY(send(span_rows_, spans_, stream));
+  return send(pages_, page_count_, stream);
+}
+
+StepRows StepInput::rows() const {
+  return {device(positions_), device(row_pages_), device(pages_),
+          device(row_spans_), device(span_rows_), device(span_count_)};
+}
+
+}  // namespace martlet::cuda

@@ -1,0 +1,57 @@
+#pragma once
+
+// What a step's kernels read of the batch, on the device at addresses that stay: captured graphs keep them.
+
+#include <vector>
+
+#include "backend/batch.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/kernels/attention.h"
+
+namespace martlet::cuda {
+
+class StepInput {
+ public:
+  // For steps of `rows` rows at most whose sequences list `pages` pages at most, and spans of attention to match.
+  // Graphs made before are void when this returns true.
+  Result<bool> reserve(int32_t rows, int64_t pages);
+
+  // Lays out the batch, padded to `padded_rows` rows that no sequence owns. `tokens` are those of the batch, resolved.
+  // Rows of sequences that have one row, the first kMergeRows of them, become spans; all others are left for tiles.
+  void fill(const Batch& batch, std::span<const Token> tokens, int32_t padded_rows);
+  Status send(cudaStream_t stream) const;
+  // Cuts the rows that are left into tiles, for `queries_a_row` query heads of each key head, and sends them.
+  Status send_tiles(int32_t queries_a_row, cudaStream_t stream);
+
+  StepRows rows() const;
+  const int32_t* tokens() const { return device(tokens_); }
+  const int32_t* outputs() const { return device(outputs_); }
+  const QueryTile* tiles() const { return reinterpret_cast<const QueryTile*>(device(tiles_)); }
+  int32_t spans() const { return spans_; }
+  int64_t max_spans() const { return span_rows_.size; }
+  int32_t tile_count() const { return tile_count_; }
+
+  // Pages that the sequences of a batch list.
+  static int64_t pages_of(const Batch& batch);
+
+ private:
+  struct Part {
+    int64_t first = 0, size = 0;  // numbers
+  };
+  Part part(int64_t size);
+  int32_t* host(const Part& part) const { return host_.as<int32_t>() + part.first; }
+  const int32_t* device(const Part& part) const { return device_.as<int32_t>() + part.first; }
+  Status send(const Part& part, int64_t count, cudaStream_t stream) const;
+
+  Memory host_, device_;
+  int64_t size_ = 0;
+  Part tokens_, positions_, row_pages_, outputs_, row_spans_, span_count_, tiles_, span_rows_, pages_;
+  struct Sequence {
+    int32_t first_row, rows;
+  };
+  std::vector<Sequence> shared_keys_;  // whose rows become tiles
+  int32_t queries_a_row_ = 0;          // that the tiles are for; 0: not cut yet
+  int32_t spans_ = 0, tile_count_ = 0, page_count_ = 0;
+};
+
+}  // namespace martlet::cuda

@@ -1,0 +1,69 @@
+#pragma once
+
+// Runs the same operators on two backends and compares what comes out.
+
+#include <cstdio>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace martlet::gpu {
+
+struct Tally {
+  int checks = 0, failed = 0;
+  // Prints what fails, and what does not when it says something.
+  void expect(bool good, const std::string& name, const std::string& detail);
+};
+
+// Rows of sequences appended one after the other, each with its own pages; all rows are outputs.
+struct Rows {
+  std::vector<Token> tokens;
+  std::vector<int32_t> positions, starts = {0}, lengths, outputs, page_starts = {0};
+  std::vector<Page> pages;
+
+  void add(std::span<const Token> row_tokens, int32_t first, std::span<const Page> sequence_pages);
+};
+
+struct Upload {
+  std::vector<TensorView> views, bias = {};
+};
+using Forward = std::function<Tensor(Backend&, std::span<const Weight>)>;
+
+// A model of a few operators, open on a backend.
+class Open {
+ public:
+  Open(Backend& backend, const CacheGroup& group, std::span<const Upload> uploads);
+  ~Open() { backend_.close(model_); }
+  // What `forward` returns, as f32. Empty when the step fails.
+  std::vector<float> run(const Rows& rows, const Forward& forward);
+
+ private:
+  Backend& backend_;
+  ModelId model_{};
+  std::vector<Weight> weights_;
+};
+
+// |a - b| / |b| in the Euclidean norm; NaN when a holds NaN or the sizes differ.
+double relative_error(std::span<const float> a, std::span<const float> b);
+
+std::vector<float> random_floats(size_t count, uint32_t seed, float spread = 1);
+// A matrix of random codes with scales that give values of about one. Keeps its bytes.
+struct Matrix {
+  std::vector<std::byte> bytes;
+  TensorView view;
+};
+Matrix random_matrix(Format format, int64_t columns, int64_t rows, uint32_t seed);
+TensorView view_of(const std::vector<float>& values, int64_t columns);
+
+void check_linear(Backend& cpu, Backend& cuda, Tally& tally);
+void check_attention(Backend& cpu, Backend& cuda, Tally& tally);
+void check_golden(const std::string& folder, Backend& cuda, Tally& tally);
+// `reference`: made from the reference vectors by tools/gpu_check.
+void check_reference(const std::string& model, const std::string& reference, Backend& cuda, Tally& tally);
+// A model file on both backends, and the same bits alone and in a batch.
+void check_model(const std::string& model, Backend& cpu, Backend& cuda, Tally& tally);
+
+}  // namespace martlet::gpu

@@ -1,0 +1,47 @@
+// gpu_checks [operators] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the checks that are named.
+
+#include <cstdlib>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/isa/level.h"
+#include "backend/cuda/cuda_backend.h"
+#include "checks.h"
+
+namespace {
+
+template <class T>
+T value_of(martlet::Result<T> result) {
+  if (!result) std::printf("%s\n", result.error().line().c_str()), std::exit(1);
+  return std::move(*result);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  using namespace martlet;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  const auto scalar = value_of(make_cpu_backend({.level = cpu::levels().front(), .f32_activations = true}));
+  const auto fast = value_of(make_cpu_backend());
+  gpu::Tally tally;
+  for (int i = 1; i < count; ++i) {
+    const std::string what = arguments[i];
+    const auto cuda = value_of(make_cuda_backend());
+    const auto next = [&]() -> std::string { return ++i < count ? arguments[i] : ""; };
+    if (what == "operators") {
+      gpu::check_linear(*scalar, *cuda, tally);
+      gpu::check_attention(*scalar, *cuda, tally);
+    } else if (what == "golden") {
+      gpu::check_golden(next(), *cuda, tally);
+    } else if (what == "reference") {
+      const std::string model = next();
+      gpu::check_reference(model, next(), *cuda, tally);
+    } else if (what == "model") {
+      gpu::check_model(next(), *fast, *cuda, tally);
+    } else {
+      std::printf("unknown check\n");
+      return 2;
+    }
+    std::printf("%s: %d checks so far, %d failed\n", what.c_str(), tally.checks, tally.failed);
+  }
+  return tally.failed == 0 ? 0 : 1;
+}

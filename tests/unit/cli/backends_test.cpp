@@ -1,0 +1,32 @@
+#include <gtest/gtest.h>
+
+#include "cli/backends.h"
+
+namespace martlet::cli {
+namespace {
+
+TEST(Backends, TheCpuIsThere) {
+  const auto backend = make_backend({.name = "cpu", .threads = 1, .max_rows = 8});
+  ASSERT_TRUE(backend);
+  EXPECT_EQ((*backend)->name(), "cpu");
+  EXPECT_FALSE((*backend)->device_memory());
+}
+
+TEST(Backends, AnUnknownNameIsRefused) {
+  const auto backend = make_backend({.name = "vulkan", .max_rows = 8});
+  ASSERT_FALSE(backend);
+  EXPECT_EQ(backend.error().code, "unknown_backend");
+  EXPECT_EQ(backend.error().kind, ErrorKind::usage);
+}
+
+#ifndef MARTLET_CUDA
+TEST(Backends, WhatIsNotBuiltSaysHowToBuildIt) {
+  const auto backend = make_backend({.name = "cuda", .max_rows = 8});
+  ASSERT_FALSE(backend);
+  EXPECT_EQ(backend.error().code, "backend_not_built");
+  EXPECT_NE(backend.error().text.find("release-cuda"), std::string::npos);
+}
+#endif
+
+}  // namespace
+}  // namespace martlet::cli
