@@ -9,6 +9,11 @@ namespace martlet::cpu {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{150};
+// Between runs the caller is at work when it comes back sooner than this, else it had nothing to run.
+constexpr std::chrono::milliseconds kIdle{1};
+// How long a worker that was in the way rests: doubled each time that it is in the way again within kTrial of its
+// return. A trial takes some ten milliseconds, so the longest rest keeps its price at a percent or two.
+constexpr std::chrono::milliseconds kLeastRest{20}, kMostRest{640}, kTrial{50};
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -43,13 +48,16 @@ int64_t end_of(uint64_t bounds) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : threads_(threads), ranges_(new Range[static_cast<size_t>(threads)]) {
+ThreadPool::ThreadPool(int threads)
+    : threads_(threads), ranges_(new Range[static_cast<size_t>(threads)]), team_(threads) {
   assert(threads >= 1);
   for (int worker = 1; worker < threads; ++worker) others_.emplace_back([this, worker] { serve(worker); });
 }
 
 ThreadPool::~ThreadPool() {
   stop_.store(true);
+  team_.store(threads_);
+  team_.notify_all();
   generation_.fetch_add(1);
   generation_.notify_all();
   for (std::thread& thread : others_) thread.join();
@@ -59,27 +67,62 @@ void ThreadPool::run(int64_t chunks, Work work) {
   assert(chunks >= 0 && chunks <= std::numeric_limits<int32_t>::max());
   [[maybe_unused]] const bool nested = running_.exchange(true, std::memory_order_relaxed);
   assert(!nested && "run() inside run()");
-  if (threads_ == 1 || chunks <= 1) {
+  if (threads_ > 1) size_team();
+  if (team() == 1 || chunks <= 1) {
     if (chunks > 0) work(0, 0, chunks);
   } else {
-    for (int64_t w = 0; w < threads_; ++w)
-      ranges_[w].bounds.store(pack(chunks * w / threads_, chunks * (w + 1) / threads_), std::memory_order_relaxed);
-    work_ = &work;
-    gate_.fetch_or(kOpen, std::memory_order_release);
-    generation_.fetch_add(1);
-    generation_.notify_all();
-    take_part(0);
-    // Every range is empty: what is not done is in the hands of workers inside, and nobody else may enter.
-    gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
-    await_all_left();
+    run_together(chunks, work);
   }
+  if (threads_ > 1) last_end_ = Clock::now();
   running_.store(false, std::memory_order_relaxed);
+}
+
+void ThreadPool::run_together(int64_t chunks, const Work& work) {
+  const int team = this->team();
+  for (int64_t w = 0; w < team; ++w)
+    ranges_[w].bounds.store(pack(chunks * w / team, chunks * (w + 1) / team), std::memory_order_relaxed);
+  work_ = &work;
+  gate_.fetch_or(kOpen, std::memory_order_release);
+  generation_.fetch_add(1);
+  generation_.notify_all();
+  take_part(0);
+  // Every range is empty: what is not done is in the hands of workers inside, and nobody else may enter.
+  gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  await_all_left();
+}
+
+void ThreadPool::size_team() {
+  const Clock::time_point now = Clock::now();
+  if (now - last_end_ > kIdle) watch_ = CoreWatch();
+  const bool crowded = crowded_.exchange(false, std::memory_order_relaxed) | watch_.crowded(now);
+  const int team = this->team();
+  if (crowded && team > 1) {
+    rest_ = now < trial_end_ ? std::min<Clock::duration>(2 * rest_, kMostRest) : kLeastRest;
+    grow_at_ = now + rest_;
+    team_.store(team - 1, std::memory_order_relaxed);
+  } else if (team < threads_ && now >= grow_at_) {
+    trial_end_ = now + kTrial;
+    grow_at_ = now + std::max<Clock::duration>(rest_, kTrial);
+    team_.store(team + 1);
+    team_.notify_all();
+  }
 }
 
 void ThreadPool::await_all_left() {
   uint32_t gate = 0;
   if (spin([&] { return (gate = gate_.load(std::memory_order_acquire)) == 0; })) return;
+  const Clock::time_point begin = Clock::now();
   while ((gate = gate_.load(std::memory_order_acquire)) != 0) gate_.wait(gate, std::memory_order_acquire);
+  watch_.idle(Clock::now() - begin);
+}
+
+// Only while the gate is open: whoever came later and lost its core on the threshold would be waited for.
+bool ThreadPool::enter() {
+  uint32_t gate = gate_.load(std::memory_order_acquire);
+  while (gate & kOpen) {
+    if (gate_.compare_exchange_weak(gate, gate + kWorker, std::memory_order_acq_rel)) return true;
+  }
+  return false;
 }
 
 void ThreadPool::leave() {
@@ -87,18 +130,35 @@ void ThreadPool::leave() {
 }
 
 void ThreadPool::serve(int worker) {
+  CoreWatch watch;
   for (uint32_t seen = 0;;) {
-    uint32_t generation = seen;
-    const bool changed = spin([&] { return (generation = generation_.load(std::memory_order_acquire)) != seen; });
-    if (!changed) {
-      generation_.wait(seen, std::memory_order_acquire);
-      generation = generation_.load(std::memory_order_acquire);
-    }
+    rest(worker, watch);
+    seen = await_run(seen, watch);
     if (stop_.load()) return;
-    seen = generation;
-    if (gate_.fetch_add(kWorker, std::memory_order_acq_rel) & kOpen) take_part(worker);
-    leave();
+    if (worker < team() && enter()) {
+      take_part(worker);
+      leave();
+    }
+    if (watch.crowded()) crowded_.store(true, std::memory_order_relaxed);
   }
+}
+
+// The next run's number.
+uint32_t ThreadPool::await_run(uint32_t seen, CoreWatch& watch) {
+  uint32_t generation = seen;
+  if (spin([&] { return (generation = generation_.load(std::memory_order_acquire)) != seen; })) return generation;
+  const Clock::time_point begin = Clock::now();
+  generation_.wait(seen, std::memory_order_acquire);
+  watch.idle(Clock::now() - begin);
+  return generation_.load(std::memory_order_acquire);
+}
+
+void ThreadPool::rest(int worker, CoreWatch& watch) {
+  int team = this->team();
+  if (worker < team) return;
+  const Clock::time_point begin = Clock::now();
+  for (; worker >= team; team = this->team()) team_.wait(team);
+  watch.idle(Clock::now() - begin);
 }
 
 void ThreadPool::take_part(int worker) {

@@ -66,6 +66,31 @@ TEST(ThreadPool, WakesFromSleep) {
   }
 }
 
+// Beside more neighbours than cores threads lose theirs: the team shrinks to the caller, and is tried again afterwards.
+TEST(ThreadPool, MakesRoomForNeighbours) {
+  using Clock = std::chrono::steady_clock;
+  ThreadPool pool(2);
+  const auto busy = [](std::chrono::microseconds time) {
+    for (const auto end = Clock::now() + time; Clock::now() < end;) continue;
+  };
+  const auto runs_until = [&](auto condition) {
+    const auto give_up = Clock::now() + std::chrono::seconds(20);
+    while (!condition() && Clock::now() < give_up)
+      pool.run(4, [&](int, int64_t begin, int64_t end) { busy(std::chrono::microseconds(50 * (end - begin))); });
+    return condition();
+  };
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> neighbours(3 * std::thread::hardware_concurrency());
+  for (std::thread& thread : neighbours)
+    thread = std::thread([&] {
+      while (!stop.load()) continue;
+    });
+  EXPECT_TRUE(runs_until([&] { return pool.team() == 1; }));
+  stop.store(true);
+  for (std::thread& thread : neighbours) thread.join();
+  EXPECT_TRUE(runs_until([&] { return pool.team() == 2; }));
+}
+
 TEST(ThreadPoolDeath, RunInsideRun) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
