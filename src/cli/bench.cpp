@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/level.h"
+#include "backend/cpu/peak.h"
 #include "cli/bench_runner.h"
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -28,16 +32,17 @@ struct Flags {
 struct PrefillRow {
   int32_t tokens;
   Speed speed;
+  double of_peak;  // share of what the processor's 8-bit products can do, attention not counted
 };
 struct DecodeRow {
   int32_t batch, context;
   Speed speed;
+  double of_peak, of_bandwidth;
 };
 struct Report {
   std::string model, backend, isa;
   int32_t threads = 0;
-  double load_ms = 0, rss_mib = 0, bandwidth_gb_s = 0;
-  int64_t bytes_per_token = 0;
+  double load_ms = 0, rss_mib = 0, bandwidth_gb_s = 0, int8_peak_gops = 0;
   std::vector<PrefillRow> prefill;
   std::vector<DecodeRow> decode;
 };
@@ -48,17 +53,34 @@ struct Bench {
   Hyperparameters h;
   std::unique_ptr<Backend> backend;
   int64_t ceiling = 0;
+  MatrixValues values;
+
+  // Of the caches of that many sequences.
+  double cache_bytes(int32_t sequences, int64_t tokens) const {
+    const int64_t page_tokens = backend->page_tokens(), pages = sequences * ((tokens + page_tokens - 1) / page_tokens);
+    return static_cast<double>(cache_groups(h, 0)[0].page_values(backend->page_tokens())) *
+           static_cast<double>(backend->cache_value_bytes()) * static_cast<double>(pages);
+  }
 
   // Whether the caches of that many sequences fit beside the weights; what does not is left out of the report, aloud.
   bool fits(int32_t sequences, int64_t tokens) const {
-    const int64_t pages = sequences * ((tokens + backend->page_tokens() - 1) / backend->page_tokens());
-    const double cache = static_cast<double>(cache_groups(h, 0)[0].page_values(backend->page_tokens())) *
-                         static_cast<double>(backend->cache_value_bytes()) * static_cast<double>(pages);
-    const bool fit = static_cast<double>(mapped_bytes(*file)) + cache < static_cast<double>(ceiling);
+    const double need = static_cast<double>(mapped_bytes(*file)) + cache_bytes(sequences, tokens);
+    const bool fit = need < static_cast<double>(ceiling);
     if (!fit)
       std::fprintf(stderr, "left out: batch %d with %lld tokens each does not fit in memory\n", sequences,
                    static_cast<long long>(tokens));
     return fit;
+  }
+
+  double of_peak(const Report& report, double tokens_per_s, double logits_per_s) const {
+    const double products =
+        static_cast<double>(values.layers) * tokens_per_s + static_cast<double>(values.head) * logits_per_s;
+    return 2 * products / (report.int8_peak_gops * 1e9);
+  }
+  // Every step reads the weights once, and the keys and values of every sequence.
+  double of_bandwidth(const Report& report, int32_t batch, int64_t context, double tokens_per_s) const {
+    const double bytes = static_cast<double>(bytes_read_per_token(*file)) + cache_bytes(batch, context);
+    return bytes * tokens_per_s / batch / (report.bandwidth_gb_s * 1e9);
   }
 
   Status prefill(Report& report) const {
@@ -67,7 +89,8 @@ struct Bench {
       MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, 1, tokens));
       MARTLET_TRY(runner->prefill(tokens, 1));  // untimed: brings pages and caches in
       MARTLET_ASSIGN(const Speed speed, runner->prefill(tokens, flags.repeats));
-      report.prefill.push_back({tokens, speed});
+      const double prompts_per_s = speed.tokens_per_s / tokens;
+      report.prefill.push_back({tokens, speed, of_peak(report, speed.tokens_per_s, prompts_per_s)});
     }
     return {};
   }
@@ -81,7 +104,9 @@ struct Bench {
         MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, batch, tokens));
         MARTLET_TRY(runner->decode(batch, depth, 1, 1));
         MARTLET_ASSIGN(const Speed speed, runner->decode(batch, depth, flags.generated, flags.repeats));
-        report.decode.push_back({batch, depth, speed});
+        const double rate = speed.tokens_per_s;
+        report.decode.push_back({batch, depth, speed, of_peak(report, rate, rate),
+                                 of_bandwidth(report, batch, depth + flags.generated / 2, rate)});
       }
     }
     return {};
@@ -98,10 +123,12 @@ Result<Report> measure(const Flags& flags) {
   report.bandwidth_gb_s = measure_read_bandwidth(report.threads);
   MARTLET_ASSIGN(const std::string path, resolve_model(flags.model));
   MARTLET_ASSIGN(const cpu::Level* level, cpu::choose_level());
+  report.int8_peak_gops = cpu::measure_peak(*level, report.threads);
   const auto begin = std::chrono::steady_clock::now();
   Bench bench{.flags = flags};
   MARTLET_ASSIGN(bench.file, ModelFile::open(path));
   MARTLET_ASSIGN(bench.h, read_hyperparameters(*bench.file));
+  bench.values = matrix_values(*bench.file);
   const int32_t rows = std::max(512, *std::max_element(flags.batches.begin(), flags.batches.end()));
   MARTLET_ASSIGN(bench.backend, make_cpu_backend({.threads = report.threads, .level = level, .max_rows = rows}));
   bench.ceiling = memory_ceiling(0).bytes;
@@ -110,7 +137,6 @@ Result<Report> measure(const Flags& flags) {
   report.model = path;
   report.backend = bench.backend->name();
   report.isa = level->name;
-  report.bytes_per_token = bytes_read_per_token(*bench.file);
   MARTLET_TRY(bench.prefill(report));
   MARTLET_TRY(bench.decode(report));
   report.rss_mib = static_cast<double>(resident_bytes()) / (1 << 20);
@@ -120,31 +146,47 @@ Result<Report> measure(const Flags& flags) {
 void print_json(const Report& report) {
   boost::json::array prefill, decode;
   for (const PrefillRow& row : report.prefill)
-    prefill.push_back({{"tokens", row.tokens}, {"tokens_per_s", row.speed.tokens_per_s}});
+    prefill.push_back({{"tokens", row.tokens},
+                       {"tokens_per_s", row.speed.tokens_per_s},
+                       {"stddev", row.speed.stddev},
+                       {"of_peak", row.of_peak}});
   for (const DecodeRow& row : report.decode)
     decode.push_back({{"batch", row.batch},
                       {"context", row.context},
                       {"tokens_per_s", row.speed.tokens_per_s},
-                      {"stddev", row.speed.stddev}});
-  const boost::json::object object = {
-      {"model", report.model},     {"backend", report.backend}, {"isa", report.isa},
-      {"threads", report.threads}, {"load_ms", report.load_ms}, {"rss_mib", report.rss_mib},
-      {"prefill", prefill},        {"decode", decode},          {"bandwidth_gb_s", report.bandwidth_gb_s}};
+                      {"stddev", row.speed.stddev},
+                      {"of_bandwidth", row.of_bandwidth},
+                      {"of_peak", row.of_peak}});
+  const boost::json::object object = {{"model", report.model},
+                                      {"backend", report.backend},
+                                      {"isa", report.isa},
+                                      {"threads", report.threads},
+                                      {"load_ms", report.load_ms},
+                                      {"rss_mib", report.rss_mib},
+                                      {"prefill", prefill},
+                                      {"decode", decode},
+                                      {"bandwidth_gb_s", report.bandwidth_gb_s},
+                                      {"int8_peak_gops", report.int8_peak_gops}};
   std::printf("%s\n", boost::json::serialize(object).c_str());
 }
 
+void print_row(const char* work, int32_t batch, int32_t tokens, const Speed& speed, const std::string& bandwidth,
+               double of_peak) {
+  std::printf("%-8s %6d %8d %12.1f %8.1f %10s %9.0f %%\n", work, batch, tokens, speed.tokens_per_s, speed.stddev,
+              bandwidth.c_str(), 100 * of_peak);
+}
+
 void print_table(const Report& report) {
-  std::printf("%s\n%s, %s, %d thread%s; loaded in %.0f ms; %.0f MiB resident; memory reads at %.1f GB/s\n\n",
-              printable(report.model).c_str(), report.backend.c_str(), report.isa.c_str(), report.threads,
-              report.threads == 1 ? "" : "s", report.load_ms, report.rss_mib, report.bandwidth_gb_s);
-  std::printf("%-8s %6s %8s %12s %8s  %s\n", "", "batch", "tokens", "tokens/s", "+-", "of the bandwidth");
-  for (const PrefillRow& row : report.prefill)
-    std::printf("%-8s %6d %8d %12.1f %8.1f\n", "prefill", 1, row.tokens, row.speed.tokens_per_s, row.speed.stddev);
+  std::printf("%s\n%s, %s, %d thread%s; loaded in %.0f ms; %.0f MiB resident\n", printable(report.model).c_str(),
+              report.backend.c_str(), report.isa.c_str(), report.threads, report.threads == 1 ? "" : "s",
+              report.load_ms, report.rss_mib);
+  std::printf("memory reads at %.1f GB/s, 8-bit products at %.0f GOP/s\n\n", report.bandwidth_gb_s,
+              report.int8_peak_gops);
+  std::printf("%-8s %6s %8s %12s %8s %10s %11s\n", "", "batch", "tokens", "tokens/s", "+-", "bandwidth", "8-bit peak");
+  for (const PrefillRow& row : report.prefill) print_row("prefill", 1, row.tokens, row.speed, "", row.of_peak);
   for (const DecodeRow& row : report.decode) {
-    // Every step reads the weights once, whatever the batch.
-    const double read = row.speed.tokens_per_s / row.batch * static_cast<double>(report.bytes_per_token);
-    std::printf("%-8s %6d %8d %12.1f %8.1f  %.0f %%\n", "decode", row.batch, row.context, row.speed.tokens_per_s,
-                row.speed.stddev, 100 * read / (report.bandwidth_gb_s * 1e9));
+    print_row("decode", row.batch, row.context, row.speed, std::to_string(std::lround(100 * row.of_bandwidth)) + " %",
+              row.of_peak);
   }
 }
 

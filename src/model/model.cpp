@@ -48,4 +48,15 @@ int64_t bytes_read_per_token(const ModelFile& file) {
   return bytes;
 }
 
+MatrixValues matrix_values(const ModelFile& file) {
+  const std::string_view head = file.tensor("output.weight") ? "output.weight" : "token_embd.weight";
+  MatrixValues out;
+  for (const NamedTensor& tensor : file.tensors()) {
+    const int64_t values = tensor.view.rows() > 1 ? tensor.view.rows() * tensor.view.columns() : 0;
+    if (tensor.name == head) out.head += values;
+    if (tensor.name.starts_with("blk.")) out.layers += values;
+  }
+  return out;
+}
+
 }  // namespace martlet

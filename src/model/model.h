@@ -47,5 +47,10 @@ int64_t weight_bytes(const ModelFile& file, const Backend& backend);
 // Bytes of the weights that decoding one token reads: every matrix and vector but the embedding table, which counts
 // only where it is the output head too.
 int64_t bytes_read_per_token(const ModelFile& file);
+// Values of the matrices that a token is multiplied with: in the layers, and in the head where its logits are wanted.
+struct MatrixValues {
+  int64_t layers = 0, head = 0;
+};
+MatrixValues matrix_values(const ModelFile& file);
 
 }  // namespace martlet

@@ -1,20 +1,18 @@
 #include "plan/bandwidth.h"
 
-#include <algorithm>
-#include <barrier>
-#include <chrono>
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstring>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include <sys/mman.h>
+#include "base/best_rate.h"
 
 namespace martlet {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{256} << 20;
-constexpr int kPasses = 10;
 
 // Sixteen bytes: a register of every machine's base instruction set.
 using Words = uint64_t __attribute__((vector_size(16)));
@@ -59,31 +57,16 @@ class Buffer {
 double measure_read_bandwidth(int32_t threads) {
   Buffer buffer;
   if (!buffer || threads < 1) return 0;
-  using Clock = std::chrono::steady_clock;
   const size_t part = kBufferBytes / static_cast<size_t>(threads) / 128 * 128;
-  std::vector<Clock::time_point> marks;
-  marks.reserve(kPasses + 1);
-  std::barrier barrier(threads, [&]() noexcept { marks.push_back(Clock::now()); });
-  auto work = [&](int32_t index) {
-    std::byte* own = buffer.data() + part * static_cast<size_t>(index);
-    std::memset(own, 1, part);  // touched by its reader first, so that it lies near it
-    barrier.arrive_and_wait();
-    for (int pass = 0; pass < kPasses; ++pass) {
-      volatile uint64_t kept = read_all(reinterpret_cast<const Words*>(own), part / sizeof(Words));
-      static_cast<void>(kept);
-      barrier.arrive_and_wait();
-    }
-  };
-  std::vector<std::thread> others;
-  for (int32_t i = 1; i < threads; ++i) others.emplace_back(work, i);
-  work(0);
-  for (std::thread& other : others) other.join();
-  double best = 0;
-  for (size_t i = 1; i < marks.size(); ++i) {
-    const double seconds = std::chrono::duration<double>(marks[i] - marks[i - 1]).count();
-    best = std::max(best, static_cast<double>(part) * threads / seconds / 1e9);
-  }
-  return best;
+  std::vector<char> touched(static_cast<size_t>(threads));
+  return best_rate(threads, [&](int32_t thread) {
+    std::byte* own = buffer.data() + part * static_cast<size_t>(thread);
+    // Touched by its reader first, so that it lies near it.
+    if (!std::exchange(touched[static_cast<size_t>(thread)], 1)) std::memset(own, 1, part);
+    volatile uint64_t kept = read_all(reinterpret_cast<const Words*>(own), part / sizeof(Words));
+    static_cast<void>(kept);
+    return static_cast<double>(part) / 1e9;
+  });
 }
 
 }  // namespace martlet

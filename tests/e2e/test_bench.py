@@ -1,0 +1,36 @@
+"""`martlet bench`: its figures hang together, in text and as JSON."""
+
+import json
+import subprocess
+
+
+def bench(program, model, *arguments):
+    return subprocess.run([program, "bench", model, "-p", "64", "-n", "8", "-b", "1,3", "-d", "0,32", "-r", "2", *arguments],
+                          capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_json(program, nano):
+    report = json.loads(bench(program, nano, "--json", "--threads", "1"))
+    assert report["threads"] == 1 and report["bandwidth_gb_s"] > 0.1 and report["int8_peak_gops"] > 1
+    assert [row["tokens"] for row in report["prefill"]] == [64]
+    assert [(row["batch"], row["context"]) for row in report["decode"]] == [(1, 0), (3, 0), (1, 32), (3, 32)]
+    for row in report["prefill"] + report["decode"]:
+        assert row["tokens_per_s"] > 0 and row["stddev"] >= 0 and 0 < row["of_peak"] < 1
+
+    # The nano model's matrices: in each of two layers q, output 64 x 64; k, v 32 x 64; gate, up, down 128 x 64; head 300 x 64.
+    layers, head = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64), 300 * 64
+    row = report["decode"][0]
+    share = 2 * (layers + head) * row["tokens_per_s"] / (report["int8_peak_gops"] * 1e9)
+    assert abs(row["of_peak"] / share - 1) < 1e-6
+    # Weights are Q8_0, 34 bytes for 32 values, and five norms of 64 f32 values; the cache adds to them.
+    weights = (layers + head) * 34 / 32 + 5 * 64 * 4
+    assert row["of_bandwidth"] > weights * row["tokens_per_s"] / (report["bandwidth_gb_s"] * 1e9)
+    assert row["of_bandwidth"] < report["decode"][2]["of_bandwidth"] / report["decode"][2]["tokens_per_s"] * row["tokens_per_s"]
+
+
+def test_table(program, nano):
+    text = bench(program, nano)
+    assert "memory reads at" in text and "8-bit products at" in text
+    rows = [line.split() for line in text.splitlines() if line.startswith(("prefill", "decode"))]
+    assert [row[0] for row in rows] == ["prefill"] + 4 * ["decode"]
+    assert all(row[-1] == "%" for row in rows)
