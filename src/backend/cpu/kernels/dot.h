@@ -68,6 +68,22 @@ MARTLET_INLINE void dot_columns(Code code, const int8_t* const (&x)[T], Fold fol
   }
 }
 
+// A panel swept block after block over T tokens, for kernels whose add_block adds one block's products.
+template <class V, class Kernel>
+struct BlockSweep {
+  template <int T, class Panel, class Activation>
+  static void sweep(const Panel* panel, int64_t columns, const Activation* (&x)[T],
+                    typename V::Float (&y)[V::panel_vectors][T]) {
+    for (auto& row : y) {
+      for (typename V::Float& value : row) value = V::zero();
+    }
+    for (int64_t b = Kernel::blocks(columns); b > 0; --b, ++panel) {
+      Kernel::template add_block<V::panel_vectors, T>(*panel, x, y);
+      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
+    }
+  }
+};
+
 // What a level's kernels multiply more than the format's codes say, and what must be taken off again.
 template <class V, class U>
 inline constexpr int kBias = U::zero + (U::codes == Codes::s8 ? V::signed_bias : 0);

@@ -30,7 +30,7 @@ struct Block256 {
 };
 
 template <class V, class U>
-struct Linear256 {
+struct Linear256 : BlockSweep<V, Linear256<V, U>> {
   using Int = typename V::Int;
   using Float = typename V::Float;
   using Activation = Activation256;
@@ -156,17 +156,6 @@ struct Linear256 {
     }
     MARTLET_UNROLL for (int r = 0; r < R; ++r) {
       MARTLET_UNROLL for (int t = 0; t < T; ++t) y[r][t] = finish(w, r, x[t], sum[r][t], y[r][t]);
-    }
-  }
-
-  template <int T>
-  static void sweep(const Panel* panel, int64_t columns, const Activation* (&x)[T], Float (&y)[V::panel_vectors][T]) {
-    for (auto& row : y) {
-      for (Float& value : row) value = V::zero();
-    }
-    for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
-      add_block<V::panel_vectors, T>(*panel, x, y);
-      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
     }
   }
 };

@@ -19,7 +19,7 @@ struct Block32 {
 };
 
 template <class V, class U>
-struct Linear32 {
+struct Linear32 : BlockSweep<V, Linear32<V, U>> {
   using Int = typename V::Int;
   using Float = typename V::Float;
   using Activation = Activation32;
@@ -111,17 +111,6 @@ struct Linear32 {
       if constexpr (U::has_minimum) panel->minimum[r] = block.minimum[0];
       ++panel;
     });
-  }
-
-  template <int T>
-  static void sweep(const Panel* panel, int64_t columns, const Activation* (&x)[T], Float (&y)[V::panel_vectors][T]) {
-    for (auto& row : y) {
-      for (Float& value : row) value = V::zero();
-    }
-    for (int64_t b = blocks(columns); b > 0; --b, ++panel) {
-      add_block<V::panel_vectors, T>(*panel, x, y);
-      unroll<T>([&](auto t) MARTLET_INLINED { ++x[t]; });
-    }
   }
 };
 
