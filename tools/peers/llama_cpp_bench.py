@@ -6,6 +6,7 @@ import argparse
 import ctypes
 import json
 import statistics
+import sys
 import time
 
 import llama_cpp as ll
@@ -22,6 +23,8 @@ def parse():
     p.add_argument("-t", type=int, default=2, help="threads")
     p.add_argument("--flash", action="store_true", help="flash attention")
     p.add_argument("--ubatch", type=int, default=512, help="physical batch of prefill")
+    p.add_argument("--on-demand", action="store_true",
+                   help="measure once for each line on standard input, which says with how many threads")
     return p.parse_args()
 
 
@@ -64,34 +67,58 @@ def prefill(context, batch, count, sequence=0, chunk=2048):
         decode(context, batch, [(1 + i % 1000, i, sequence, i == count - 1) for i in range(begin, end)])
 
 
-def main():
-    args = parse()
-    model, context, _quiet = open_model(args)
-    batch = ll.llama_batch_init(2048, 0, 1)
-    clear(context)
-    prefill(context, batch, 32)                     # warm-up
-    prefill_rates, decode_rates = [], []
-    for _ in range(args.r):
-        if args.p:
-            clear(context)
-            begin = time.perf_counter()
-            prefill(context, batch, args.p)
-            prefill_rates.append(args.p / (time.perf_counter() - begin))
-        if args.n:
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.model, self.context, self.quiet = open_model(args)
+        self.batch = ll.llama_batch_init(2048, 0, 1)
+        self.deep = False                           # whether the context that decoding starts from lies in the cache
+        clear(self.context)
+        prefill(self.context, self.batch, 32)       # warm-up
+
+    def prefill(self):
+        clear(self.context)
+        begin = time.perf_counter()
+        prefill(self.context, self.batch, self.args.p)
+        return self.args.p / (time.perf_counter() - begin)
+
+    def decode(self):
+        args, context = self.args, self.context
+        if not self.deep:
             clear(context)
             for sequence in range(args.b if args.d else 0):
-                prefill(context, batch, args.d, sequence)
-            decode(context, batch, [(1, args.d, s, True) for s in range(args.b)])
-            begin = time.perf_counter()
-            for i in range(args.n):
-                decode(context, batch, [(1 + (i * 7 + s) % 1000, args.d + 1 + i, s, True) for s in range(args.b)])
-            decode_rates.append(args.b * args.n / (time.perf_counter() - begin))
-    out = {"engine": f"llama-cpp-python {ll.__version__}", "threads": args.t, "flash": args.flash, "prefill": [], "decode": []}
-    if prefill_rates:
-        out["prefill"] = [{"tokens": args.p, "tokens_per_s": statistics.median(prefill_rates)}]
-    if decode_rates:
-        out["decode"] = [{"batch": args.b, "context": args.d, "tokens_per_s": statistics.median(decode_rates)}]
-    print(json.dumps(out))
+                prefill(context, self.batch, args.d, sequence)
+            self.deep = True
+        for sequence in range(args.b):
+            ll.llama_memory_seq_rm(ll.llama_get_memory(context), sequence, args.d, -1)
+        decode(context, self.batch, [(1, args.d, s, True) for s in range(args.b)])
+        begin = time.perf_counter()
+        for i in range(args.n):
+            decode(context, self.batch, [(1 + (i * 7 + s) % 1000, args.d + 1 + i, s, True) for s in range(args.b)])
+        return args.b * args.n / (time.perf_counter() - begin)
+
+    def report(self, threads, repeats):
+        args = self.args
+        ll.llama_set_n_threads(self.context, threads, threads)
+        out = {"engine": f"llama-cpp-python {ll.__version__}", "threads": threads, "flash": args.flash, "prefill": [],
+               "decode": []}
+        if args.p:
+            rate = statistics.median(self.prefill() for _ in range(repeats))
+            self.deep = False
+            out["prefill"] = [{"tokens": args.p, "tokens_per_s": rate}]
+        if args.n:
+            rate = statistics.median(self.decode() for _ in range(repeats))
+            out["decode"] = [{"batch": args.b, "context": args.d, "tokens_per_s": rate}]
+        print(json.dumps(out), flush=True)
+
+
+def main():
+    args = parse()
+    bench = Bench(args)
+    if not args.on_demand:
+        return bench.report(args.t, args.r)
+    for line in sys.stdin:
+        bench.report(int(line), args.r)
 
 
 if __name__ == "__main__":
