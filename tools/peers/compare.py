@@ -10,8 +10,8 @@ WORK is prefill:TOKENS, or decode:BATCH with @CONTEXT for tokens that lie in the
 beside that neighbour with itself on one thread. "Of limit" is the share of the measured 8-bit peak that Martlet used in
 prefill, and of the measured read bandwidth in decoding.
 
-The peer runs at its best: before the pairs, flash attention on and off, one thread and all, and for prefill physical
-batches of 128 and 512 are tried for each work; the fastest setting is kept and printed."""
+The peer runs at its best: before the pairs, flash attention on and off are tried for each work, for one stream also one
+thread and all, and for prefill physical batches of 128 and 512; the fastest setting is kept and printed."""
 import argparse
 import contextlib
 import json
@@ -55,6 +55,12 @@ class Work:
             return ["-p", str(self.size), "-n", "0"]
         each = max(8, tokens // self.size)
         return ["-p", "0", "-n", str(each), "-b", str(self.size), "-d", str(self.depth)]
+
+    def peer_threads(self, all_threads):
+        """To be tried: where the memory limits the speed, or a neighbour, one may be the faster."""
+        if self.threads:
+            return [self.threads]
+        return sorted({1, all_threads}) if self.kind == "decode" and self.size == 1 else [all_threads]
 
     def rate(self, report):
         return report[self.kind][0]["tokens_per_s"]
@@ -109,7 +115,7 @@ def best_peer(args, work):
     for flash in (False, True):
         for ubatch in (128, 512) if work.kind == "prefill" and work.size > 128 else (512,):
             peer, fastest = LlamaCpp(args, work, flash, ubatch), (0, 0)
-            for threads in [work.threads] if work.threads else sorted({1, args.threads}):
+            for threads in work.peer_threads(args.threads):
                 peer.threads = threads
                 fastest = max(fastest, (peer.rate(), threads))
             rate, peer.threads = fastest
