@@ -103,6 +103,9 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
     const auto size = static_cast<size_t>(status.st_size);
     void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file->descriptor_, 0);
     if (data == MAP_FAILED) return Error{ErrorKind::io, "io_error", "the file cannot be mapped", path};
+#ifdef MADV_HUGEPAGE
+    madvise(data, size, MADV_HUGEPAGE);  // a hint: what is read from disk from now on comes in large pages
+#endif
     file->bytes_ = {static_cast<const std::byte*>(data), size};
     if (!remember(file->bytes_)) return Error{ErrorKind::io, "too_many_files", "too many files are mapped", path};
   }
