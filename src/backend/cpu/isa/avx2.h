@@ -90,12 +90,14 @@ struct Avx2 {
   MARTLET_INLINE static Int to_int(Float a) { return _mm256_cvtps_epi32(a); }
   MARTLET_INLINE static Float as_float(Int a) { return _mm256_castsi256_ps(a); }
   MARTLET_INLINE static Int as_int(Float a) { return _mm256_castps_si256(a); }
-  MARTLET_INLINE static Float low_half(Int a) {
-    Int words = _mm256_and_si256(a, _mm256_set1_epi32(0xffff));
-    Int packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x08);
-    return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+  // The low halves of all lanes, then the high ones: the same shuffles for both, so that who needs both pays once.
+  MARTLET_INLINE static Int halves_apart(Int a) {
+    Int apart = _mm256_shuffle_epi8(a, _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
+                                                        0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    return _mm256_permute4x64_epi64(apart, 0xd8);
   }
-  MARTLET_INLINE static Float high_half(Int a) { return low_half(right(a, 16)); }
+  MARTLET_INLINE static Float low_half(Int a) { return _mm256_cvtph_ps(_mm256_castsi256_si128(halves_apart(a))); }
+  MARTLET_INLINE static Float high_half(Int a) { return _mm256_cvtph_ps(_mm256_extracti128_si256(halves_apart(a), 1)); }
   MARTLET_INLINE static void store_bytes(int8_t* p, Int a) {
     Int low = _mm256_shuffle_epi8(a, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
                                                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
