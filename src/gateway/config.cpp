@@ -312,6 +312,7 @@ const std::vector<Key<UpstreamConfig>> kUpstreamKeys = {
     {"accept_differences", list(&UpstreamConfig::accepted_differences, text_of)},
     {"warm_buckets", list(&UpstreamConfig::warm_buckets, bucket)},
     {"drafts", boolean(&UpstreamConfig::drafts)},
+    {"draft_length", integer(&UpstreamConfig::draft_length, 1, 64)},
     {"drafts_off", read_drafts_off},
     {"when", part(&UpstreamConfig::when, kConditionKeys)},
     {"timeouts", part(&UpstreamConfig::timeouts, kTimeoutKeys)},
@@ -366,6 +367,8 @@ Status check_upstream(const UpstreamConfig& u, const Place& place) {
   if (u.supervised() && u.memory == 0) {
     return place.error("a command needs memory: the most that one instance of it takes");
   }
+  if (u.draft_length != UpstreamConfig().draft_length && !u.drafts)
+    return place.error("draft_length needs drafts: true");
   if (u.health[0] != '/') return place.error("health must be a path");
   if (!u.drafts_off_field.empty() && !u.drafts) return place.error("drafts_off needs drafts: true");
   if (u.model.empty()) return place.error("an upstream needs a model: what it calls it");

@@ -56,6 +56,7 @@ struct UpstreamConfig {
   std::vector<std::string> accepted_differences;  // names of parity findings; "all"
   std::vector<int64_t> warm_buckets;              // shapes exercised at start-up
   bool drafts = false;                            // it speculates ...
+  int draft_length = 4;                           // tokens a step, to estimate by where answers do not report
   std::string drafts_off_field, drafts_off_json;  // ... unless this member of the body has this value
   Conditions when;
   UpstreamTimeouts timeouts;

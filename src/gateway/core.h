@@ -12,6 +12,7 @@
 #include "gateway/buckets.h"
 #include "gateway/config.h"
 #include "gateway/dispatcher.h"
+#include "gateway/draft_estimate.h"
 #include "gateway/draft_rule.h"
 #include "gateway/metrics.h"
 #include "gateway/parity.h"
@@ -25,6 +26,8 @@ struct Upstream {
   UpstreamConfig config;
   TokenEstimate estimate;
   DraftRule drafts;
+  PairedRates draft_rates;
+  std::string version;                     // as it says when it is compared; may be empty
   std::optional<Fingerprint> fingerprint;  // absent until it was asked
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
 };

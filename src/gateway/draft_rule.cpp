@@ -27,10 +27,13 @@ void DraftRule::saw(int64_t drafted, int64_t accepted, Time now) {
     accepted_ -= seen_.front().second;
     seen_.pop_front();
   }
-  if (drafted_ >= options_.window && acceptance() < options_.least_acceptance) {
-    on_ = false;
-    off_since_ = now;
-  }
+  if (drafted_ >= options_.window && acceptance() < options_.least_acceptance) switch_off(now);
+}
+
+void DraftRule::switch_off(Time now) {
+  if (!drafts(now)) return;
+  on_ = false;
+  off_since_ = now;
 }
 
 }  // namespace martlet::gateway

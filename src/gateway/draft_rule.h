@@ -22,6 +22,8 @@ class DraftRule {
 
   // An answer, or a part of one, drafted so many tokens, of which so many were accepted.
   void saw(int64_t drafted, int64_t accepted, Time now);
+  // Drafts do not pay, whatever their acceptance.
+  void switch_off(Time now);
   // True while drafts are worth asking for. After try_again without them, a full window of them is tried anew.
   bool drafts(Time now) const { return on_ || now - off_since_ >= options_.try_again; }
   // Share of the window; -1 before it is full.

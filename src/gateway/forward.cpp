@@ -94,6 +94,8 @@ class Forward : public std::enable_shared_from_this<Forward> {
   Outcome failed(size_t instance, Error error);
   void began_answer(size_t instance);
   void learn(size_t instance, const AnswerFacts& facts);
+  void learn_from_arrivals(size_t instance);
+  void show_drafts(size_t instance);
   // An upstream that shows its own key in an answer does not get it past us.
   bool shows_key(size_t instance, std::string_view text) const {
     const std::string& key = core_.upstream_of(instance).config.api_key;
@@ -110,10 +112,12 @@ class Forward : public std::enable_shared_from_this<Forward> {
   const Time arrived_ = std::chrono::steady_clock::now();
   asio::steady_timer wake_;  // cancelled to wake whatever waits
   std::shared_ptr<net::HttpCall> call_;
-  size_t failed_on_ = 0;  // the instance of the attempt before
-  bool left_ = false;     // the client
-  bool begun_ = false;    // the client has the first byte
-  bool ended_ = false;    // the stream's own end was passed on
+  size_t failed_on_ = 0;                      // the instance of the attempt before
+  bool left_ = false;                         // the client
+  bool begun_ = false;                        // the client has the first byte
+  bool drafting_ = false, reported_ = false;  // drafts were asked for; the answer counts them
+  DraftEstimate arrivals_;
+  bool ended_ = false;  // the stream's own end was passed on
 };
 
 void Forward::plan_tokens() {
@@ -172,7 +176,7 @@ asio::awaitable<void> Forward::run() {
 net::HttpCallRequest Forward::request_for(const Upstream& upstream, std::string& body) const {
   const UpstreamConfig& config = upstream.config;
   body = with_member(body_, "model", boost::json::serialize(boost::json::value(config.model)));
-  if (!config.drafts_off_field.empty() && !upstream.drafts.drafts(core_.now())) {
+  if (!config.drafts_off_field.empty() && !drafting_) {
     body = with_member(body, config.drafts_off_field, config.drafts_off_json);
   }
   const net::HttpRequest& from = exchange_->request();
@@ -226,10 +230,29 @@ void Forward::learn(size_t instance, const AnswerFacts& facts) {
   Upstream& upstream = core_.upstream_of(instance);
   upstream.estimate.learn(facts_.prompt_bytes, facts.prompt_tokens);
   if (facts.drafted == 0) return;
+  reported_ = true;
+  upstream.drafts.saw(facts.drafted, facts.accepted, core_.now());
+  show_drafts(instance);
+}
+
+// What a whole stream tells of drafts by its pace.
+void Forward::learn_from_arrivals(size_t instance) {
+  Upstream& upstream = core_.upstream_of(instance);
+  if (!upstream.config.drafts) return;
   const Time now = core_.now();
-  upstream.drafts.saw(facts.drafted, facts.accepted, now);
-  core_.metrics.acceptance(core_.dispatcher.instances()[instance].upstream, upstream.drafts.acceptance(),
-                           upstream.drafts.drafts(now));
+  if (drafting_ && !reported_) {
+    const DraftEstimate::Counts counts = arrivals_.counts(upstream.config.draft_length);
+    upstream.drafts.saw(counts.drafted, counts.accepted, now);
+  }
+  if (const double rate = arrivals_.tokens_per_second(); rate > 0) upstream.draft_rates.saw(drafting_, rate);
+  if (upstream.draft_rates.found_slower()) upstream.drafts.switch_off(now);
+  show_drafts(instance);
+}
+
+void Forward::show_drafts(size_t instance) {
+  const DraftRule& drafts = core_.upstream_of(instance).drafts;
+  core_.metrics.acceptance(core_.dispatcher.instances()[instance].upstream, drafts.acceptance(),
+                           drafts.drafts(core_.now()));
 }
 
 asio::awaitable<Outcome> Forward::attempt(size_t instance) {
@@ -239,6 +262,7 @@ asio::awaitable<Outcome> Forward::attempt(size_t instance) {
   if (!peer) co_return failed(instance, {ErrorKind::network, "upstream_unreachable", "the upstream is not there", ""});
   call_ = std::make_shared<net::HttpCall>(
       *core_.io, peer, net::HttpCallTimeouts{timeouts.connect, timeouts.first_byte, timeouts.between});
+  drafting_ = upstream.config.drafts && upstream.drafts.drafts(core_.now());
   std::string body;
   net::HttpCallRequest request = request_for(upstream, body);
   Result<net::HttpAnswerHead> head = co_await call_->send(std::move(request));
@@ -317,6 +341,7 @@ std::optional<Error> Forward::pass_event(size_t instance, Event event) {
   }
   ended_ = done;
   if (!done) {
+    arrivals_.arrived(core_.now());
     const std::string model = boost::json::serialize(boost::json::value(core_.models[wish_.model]));
     event.data = with_member_replaced(event.data, "model", model);
     std::replace(event.data.begin(), event.data.end(), '\n', ' ');
@@ -364,6 +389,7 @@ asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
     if (!left_) breaker(instance).failed(error->code == "upstream_unreachable", core_.now());
     exchange_->write(net::sse_event(cut_event(*error)));
   } else {
+    learn_from_arrivals(instance);
     // What follows the end of the stream is the connection's, so that it can serve again.
     co_await call_->read();
   }

@@ -205,6 +205,7 @@ json::object Gateway::State::describe(size_t upstream) const {
           {"kind", kind_name(config.kind)},
           {"serves", config.serves},
           {"standby", config.standby},
+          {"version", core.upstreams[upstream].version},
           {"apart", core.dispatcher.apart(upstream)},
           {"differences", json::array(different.begin(), different.end())},
           {"instances", std::move(instances)}};

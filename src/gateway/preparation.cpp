@@ -54,8 +54,9 @@ class Preparation {
   bool still_there() const { return peer_ == core_.peers[instance_] && !core_.closing; }
 
  private:
-  // The object that a 200 answers with.
+  // The object that a 200 answers with. An empty body: GET.
   asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body);
+  asio::awaitable<void> ask_version();
   asio::awaitable<void> ask_tokens();
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
@@ -81,12 +82,13 @@ asio::awaitable<std::optional<json::object>> Preparation::ask(const char* path, 
   const auto call = std::make_shared<net::HttpCall>(
       *core_.io, peer_,
       net::HttpCallTimeouts{config.timeouts.connect, config.timeouts.first_byte, config.timeouts.between});
-  const std::string text = json::serialize(body);
+  const std::string text = body.empty() ? "" : json::serialize(body);
   net::HttpCallRequest request;
-  request.method = "POST";
+  request.method = body.empty() ? "GET" : "POST";
   request.target = config.base + path;
   request.body = text;
-  request.fields = {{"content-type", "application/json"}, {"accept", "application/json"}};
+  request.fields = {{"accept", "application/json"}};
+  if (!body.empty()) request.fields.push_back({"content-type", "application/json"});
   if (!config.api_key.empty()) request.fields.push_back({"authorization", "Bearer " + config.api_key});
   Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
   if (!head) co_return std::nullopt;
@@ -111,6 +113,21 @@ asio::awaitable<void> Preparation::warm() {
     messages.push_back(json::object{{"role", "user"}, {"content", std::move(prompt)}});
     json::object body{{"model", upstream_.config.model}, {"messages", std::move(messages)}, {"max_tokens", 1}};
     co_await ask("/v1/chat/completions", std::move(body));
+  }
+}
+
+// Where servers say what they are; for people, who read a difference beside it.
+asio::awaitable<void> Preparation::ask_version() {
+  constexpr std::pair<const char*, const char*> kPlaces[] = {
+      {"/props", "/build_info"}, {"/version", "/version"}, {"/api/version", "/version"}};
+  for (const auto& [path, member] : kPlaces) {
+    json::object nothing;
+    std::optional<json::object> answer = co_await ask(path, std::move(nothing));
+    if (!answer) continue;
+    std::string version = text_at(*answer, member);
+    if (version.empty() || version.size() > 128) continue;
+    upstream_.version = std::move(version);
+    co_return;
   }
 }
 
@@ -159,6 +176,7 @@ asio::awaitable<void> Preparation::ask_completion() {
 }
 
 asio::awaitable<void> Preparation::compare() {
+  co_await ask_version();
   co_await ask_tokens();
   co_await ask_template();
   co_await ask_chats();

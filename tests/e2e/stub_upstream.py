@@ -89,6 +89,8 @@ class Stub:
         if method == "GET":
             self.health_times.append(time.time())
             return self.reply(writer, 200 if self.healthy else 503, {"status": "ok", "object": "list", "data": []})
+        if path not in ("/v1/chat/completions", "/v1/completions"):
+            return self.reply(writer, 404, {"error": {"message": "no such route"}})
         self.requests.append((path, fields, body))
         await asyncio.sleep(self.first_delay)
         return await self.chat(reader, writer, body, fields)

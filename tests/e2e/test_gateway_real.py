@@ -40,7 +40,9 @@ def mlx_server():
 
 @pytest.fixture(scope="module")
 def mlx_folder(mlx_server, default_model, tmp_path_factory):
-    """The default model as an MLX folder, values exactly equal."""
+    """The default model as an MLX folder, values exactly equal; MARTLET_MLX_FOLDER has one ready."""
+    if os.environ.get("MARTLET_MLX_FOLDER"):
+        return Path(os.environ["MARTLET_MLX_FOLDER"])
     folder = tmp_path_factory.mktemp("mlx")
     python = Path(mlx_server).parent / "python"
     subprocess.run([python, ROOT / "tools/to_mlx.py", default_model, folder], check=True, timeout=300)
@@ -114,7 +116,7 @@ def test_mlx_and_martlet_are_alike_and_stand_in_for_each_other(program, default_
     accepted = ["greedy", "stop", "bos"]  # see docs/gateway.md: two runtimes round differently
     upstreams = [mlx(mlx_server, mlx_folder, accept_differences=accepted),
                  inside(default_model, serves="smollm2", standby=True, accept_differences=accepted)]
-    with Gateway(program, {"log_dir": str(tmp_path), "upstreams": upstreams}).wait_up(timeout=120) as gateway:
+    with Gateway(program, {"log_dir": str(tmp_path), "upstreams": upstreams}).wait_up(timeout=300) as gateway:
         print("differences:", {name: u["differences"] for name, u in gateway.upstreams().items()})
         client = client_of(gateway)
         answer = client.chat.completions.with_raw_response.create(**ASK)

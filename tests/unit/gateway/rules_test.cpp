@@ -6,6 +6,7 @@
 
 #include "gateway/breaker.h"
 #include "gateway/buckets.h"
+#include "gateway/draft_estimate.h"
 #include "gateway/draft_rule.h"
 #include "gateway/pressure.h"
 
@@ -160,6 +161,38 @@ TEST(DraftRule, AnswersThatWereUnderWaySayNothingNew) {
   rule.saw(32, 0, clock.now);
   rule.saw(32, 32, clock.after(1s));
   EXPECT_FALSE(rule.drafts(clock.now));
+}
+
+// Streams of steps of 40 ms, each with 4 drafted tokens of which so many are accepted.
+DraftEstimate stream(int steps, int accepted) {
+  Clock clock;
+  DraftEstimate out;
+  for (int i = 0; i < steps; ++i) {
+    clock.after(40ms);
+    for (int k = 0; k <= accepted; ++k) out.arrived(clock.after(200us));
+  }
+  return out;
+}
+
+TEST(DraftEstimate, SeesStepsInTheGaps) {
+  for (int accepted = 0; accepted <= 4; ++accepted) {
+    const auto counts = stream(40, accepted).counts(4);
+    ASSERT_GT(counts.drafted, 0);
+    EXPECT_NEAR(double(counts.accepted) / double(counts.drafted), accepted / 4.0, 0.05) << accepted;
+  }
+  EXPECT_EQ(stream(10, 0).counts(4).drafted, 0) << "too few to say";
+}
+
+TEST(DraftEstimate, RatesOfPairs) {
+  PairedRates rates;
+  rates.saw(true, 20);
+  EXPECT_FALSE(rates.found_slower());
+  rates.saw(false, 25);
+  EXPECT_TRUE(rates.found_slower());
+  EXPECT_FALSE(rates.found_slower()) << "a new trial is measured anew";
+  rates.saw(true, 40);
+  EXPECT_FALSE(rates.found_slower());
+  EXPECT_NEAR(stream(40, 1).tokens_per_second(), 2 / 0.0404, 2);
 }
 
 TEST(Buckets, ArePowersOfTwoFrom512) {
