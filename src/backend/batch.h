@@ -51,6 +51,9 @@ struct Sampling {
   uint64_t draw = 0;        // which draw of the sequence: (seed, draw) fixes the random number, whatever shares the batch
 };
 
+// 1 / temperature must be a float for the weights; below this every draw is the largest logit.
+inline constexpr float kGreedyTemperature = 1e-30f;
+
 // One token's logit is changed: divided by `divide` when positive, else multiplied by it (repetition penalty), then
 // `subtract` is taken off (presence, frequency; negative for a bias). -infinity bans.
 struct Adjust {
@@ -59,10 +62,21 @@ struct Adjust {
   float subtract = 0.0f;
 };
 
+struct TokenProbability {
+  Token token;
+  float probability;
+};
+
 struct Choice {                             // for one output row
   Sampling sampling;
   const uint32_t* allowed = nullptr;        // grammar mask, one bit a token; null: all
   std::span<const Adjust> adjust;
+  // A draft to verify and the distribution that it was drawn from: tokens ascending, probabilities above 0 that sum to 1.
+  // The draft is chosen with probability min(1, p / q), else a token from max(p - q, 0), never the draft; p is the
+  // distribution that would be drawn from otherwise. Empty q: no draft. (One that was not drawn at random needs none:
+  // it is right where the ordinary draw falls on it, which has probability p.)
+  Token draft = -1;
+  std::span<const TokenProbability> q;
   Token score = -1;                         // >= 0: nothing is drawn; this token's log-probability is wanted (echo, verification)
   int32_t top = -1;                         // -1: no log-probability; n >= 0: the chosen token's and the n best
 };

@@ -32,9 +32,11 @@ std::span<const float> block(std::span<const float> logits, size_t b) {
 
 }  // namespace
 
-double uniform(uint64_t seed, uint64_t draw) {
+double uniform(uint64_t seed, uint64_t draw, Stream stream) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
-  return static_cast<double>(mixed(mixed(seed + kGolden) + (draw + 1) * kGolden) >> 11) * 0x1p-53;
+  return static_cast<double>(mixed(mixed((seed ^ static_cast<uint64_t>(stream)) + kGolden) + (draw + 1) * kGolden) >>
+                             11) *
+         0x1p-53;
 }
 
 Chooser::Scan Chooser::scan(std::span<const float> logits) {
@@ -194,11 +196,12 @@ Token Chooser::draw_candidate(double u) const {
   return last;
 }
 
-Token Chooser::draw(std::span<const float> logits, float largest, const Sampling& sampling) {
+// Leaves what the filters keep in candidates_, with weights; false where no filter is set: every token stays.
+bool Chooser::filter(std::span<const float> logits, float largest, const Sampling& sampling) {
   const auto vocabulary = static_cast<int64_t>(logits.size());
   const bool best = sampling.top_k > 0 && sampling.top_k < vocabulary;
   const bool typical = sampling.typical_p < 1, nucleus = sampling.top_p<1, minimum = sampling.min_p> 0;
-  if (!best && !typical && !nucleus && !minimum) return draw_from_all(logits, largest, sampling);
+  if (!best && !typical && !nucleus && !minimum) return false;
 
   double total = 0;
   if (best) {
@@ -232,7 +235,47 @@ Token Chooser::draw(std::span<const float> logits, float largest, const Sampling
     const double smallest = std::min(1.0f, sampling.min_p) * heaviest;
     std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < smallest; });
   }
+  return true;
+}
+
+Token Chooser::draw(std::span<const float> logits, float largest, const Sampling& sampling) {
+  if (!filter(logits, largest, sampling)) return draw_from_all(logits, largest, sampling);
   return draw_candidate(uniform(sampling.seed, sampling.draw));
+}
+
+// Leaves every token that may be drawn in candidates_ where a filter is set, and none where none is.
+double Chooser::probability_of(Token token, std::span<const float> logits, float largest, const Sampling& sampling) {
+  if (!filter(logits, largest, sampling)) {
+    candidates_.clear();
+    const double weight = std::exp((double{logits[static_cast<size_t>(token)]} - largest) / sampling.temperature);
+    return weight / weigh_all(logits, largest, sampling.temperature);
+  }
+  const auto found =
+      std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.token == token; });
+  return found == candidates_.end() ? 0 : found->weight / weight_of_candidates();
+}
+
+// Speculative sampling (Leviathan et al. 2023; Chen et al. 2023): what it returns has the distribution p, whatever q
+// is.
+Token Chooser::verify(std::span<const float> logits, float largest, const Choice& choice) {
+  const Sampling& sampling = choice.sampling;
+  const auto q_of = [&](Token token) -> double {
+    const auto at = std::lower_bound(choice.q.begin(), choice.q.end(), token,
+                                     [](const TokenProbability& a, Token wanted) { return a.token < wanted; });
+    return at != choice.q.end() && at->token == token ? at->probability : 0;
+  };
+  const double p = probability_of(choice.draft, logits, largest, sampling);
+  if (uniform(sampling.seed, sampling.draw, Stream::accept) * q_of(choice.draft) < p) return choice.draft;
+  if (candidates_.empty()) {
+    collect(logits, -kInfinity);
+    weigh_candidates(largest, sampling.temperature);
+  }
+  const double total = weight_of_candidates();
+  double left = 0;
+  for (Candidate& c : candidates_) left += c.weight = std::max(c.weight / total - q_of(c.token), 0.0);
+  // p and q are the same but for rounding.
+  if (left <= 0) return choice.draft;
+  return draw_candidate(uniform(sampling.seed, sampling.draw, Stream::residual));
 }
 
 std::span<const float> Chooser::adjusted(std::span<const float> logits, const Choice& choice) {
@@ -286,9 +329,10 @@ Chosen Chooser::choose(std::span<const float> logits, const Choice& choice, std:
     const std::span<const float> changed = adjusted(logits, choice);
     const float largest = changed.data() == logits.data() ? plain.largest : scan(changed).largest;
     if (largest == -kInfinity) return chosen;
-    // 1 / temperature must be a float for the weights; below that every draw is the largest logit.
-    const bool greedy = choice.sampling.temperature < 1e-30f;
-    chosen.token = greedy ? first_of(changed, largest) : draw(changed, largest, choice.sampling);
+    if (choice.sampling.temperature < kGreedyTemperature)
+      chosen.token = first_of(changed, largest);
+    else
+      chosen.token = choice.q.empty() ? draw(changed, largest, choice.sampling) : verify(changed, largest, choice);
   }
   if (choice.top >= 0) chosen.logprob = static_cast<float>(logits[static_cast<size_t>(chosen.token)] - normalizer);
   return chosen;

@@ -10,8 +10,16 @@
 
 namespace martlet {
 
+// What a random number is for: numbers of different streams have nothing in common, whatever their seed and draw.
+enum class Stream : uint64_t {
+  draw = 0,
+  draft = 0x6a09e667f3bcc908,
+  accept = 0xbb67ae8584caa73b,
+  residual = 0x3c6ef372fe94f82b,
+};
+
 // Uniform in [0, 1): a hash of (seed, draw), so that no draw depends on what else was drawn or shares the batch.
-double uniform(uint64_t seed, uint64_t draw);
+double uniform(uint64_t seed, uint64_t draw, Stream stream = Stream::draw);
 
 // Chooses tokens; keeps the memory that this takes between calls. One for each thread.
 class Chooser {
@@ -39,7 +47,10 @@ class Chooser {
   void collect_best(std::span<const float> logits, int64_t count);
   void write_top(std::span<const float> logits, double normalizer, std::span<TokenLogprob> top);
   std::span<const float> adjusted(std::span<const float> logits, const Choice& choice);
+  bool filter(std::span<const float> logits, float largest, const Sampling& sampling);
   Token draw(std::span<const float> logits, float largest, const Sampling& sampling);
+  Token verify(std::span<const float> logits, float largest, const Choice& choice);
+  double probability_of(Token token, std::span<const float> logits, float largest, const Sampling& sampling);
   Token draw_candidate(double u) const;
   Token draw_from_all(std::span<const float> logits, float largest, const Sampling& sampling);
   double weigh_all(std::span<const float> logits, float largest, float temperature);

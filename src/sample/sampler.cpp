@@ -1,5 +1,7 @@
 #include "sample/sampler.h"
 
+#include <algorithm>
+
 namespace martlet {
 
 Sampler::Sampler(const SamplingParameters& parameters, uint64_t fresh_seed)
@@ -18,14 +20,21 @@ void Sampler::add_prompt(std::span<const Token> tokens) {
   for (const Token token : tokens) adjust_[entry(token)].divide = parameters_.repetition_penalty;
 }
 
+bool Sampler::penalises_output() const {
+  return parameters_.repetition_penalty != 1 || parameters_.presence_penalty != 0 || parameters_.frequency_penalty != 0;
+}
+
+void Sampler::penalise(Adjust& adjust, bool first) const {
+  adjust.divide = parameters_.repetition_penalty;
+  adjust.subtract += parameters_.frequency_penalty + (first ? parameters_.presence_penalty : 0);
+}
+
 void Sampler::add_output(Token token) {
   ++draws_;
-  if (parameters_.repetition_penalty == 1 && parameters_.presence_penalty == 0 && parameters_.frequency_penalty == 0)
-    return;
+  if (!penalises_output()) return;
   const size_t at = entry(token);
   const bool first = seen_.insert(token).second;
-  adjust_[at].divide = parameters_.repetition_penalty;
-  adjust_[at].subtract += parameters_.frequency_penalty + (first ? parameters_.presence_penalty : 0);
+  penalise(adjust_[at], first);
 }
 
 Choice Sampler::next() const {
@@ -38,6 +47,26 @@ Choice Sampler::next() const {
                      .seed = seed_,
                      .draw = draws_};
   choice.adjust = adjust_;
+  return choice;
+}
+
+Choice Sampler::after(std::span<const Token> drafts, std::vector<Adjust>& storage) const {
+  Choice choice = next();
+  choice.sampling.draw += drafts.size();
+  if (drafts.empty() || !penalises_output()) return choice;
+  storage = adjust_;
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    const Token token = drafts[i];
+    const std::span<const Token> earlier = drafts.first(i);
+    const bool drafted = std::find(earlier.begin(), earlier.end(), token) != earlier.end();
+    const auto known = entries_.find(token);
+    size_t at = known == entries_.end() ? adjust_.size() : known->second;
+    if (known == entries_.end())
+      while (at < storage.size() && storage[at].token != token) ++at;
+    if (at == storage.size()) storage.push_back({token});
+    penalise(storage[at], !drafted && !seen_.contains(token));
+  }
+  choice.adjust = storage;
   return choice;
 }
 

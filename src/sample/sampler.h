@@ -23,9 +23,17 @@ class Sampler {
 
   // For the next token. The list of adjustments is borrowed until the next add.
   Choice next() const;
+  // For the token after `drafts`, as if they had been added: the random number and the adjustments, bit for bit, that
+  // next() gives once they are. Where drafts change the adjustments, they are borrowed from `storage`.
+  Choice after(std::span<const Token> drafts, std::vector<Adjust>& storage) const;
+  // The parameters brought a seed: the same text is owed however it is computed.
+  bool seeded() const { return parameters_.seed.has_value(); }
+  bool greedy() const { return parameters_.temperature < kGreedyTemperature; }
 
  private:
   size_t entry(Token token);
+  bool penalises_output() const;
+  void penalise(Adjust& adjust, bool first) const;  // for one more occurrence in the output
 
   const SamplingParameters parameters_;
   uint64_t seed_;

@@ -71,15 +71,23 @@ std::map<Token, double> expected_distribution(const std::vector<float>& logits, 
   return out;
 }
 
-// Draws many times; no token outside the expected set, and a chi-square that a true draw exceeds once in 10^6.
-void expect_distribution(const std::vector<float>& logits, Sampling sampling) {
+// Draws many times; no token outside the expected set, and a chi-square that a true draw exceeds once in 10^6. With
+// `q`, each draw verifies a draft that was drawn from it.
+void expect_distribution(const std::vector<float>& logits, Sampling sampling,
+                         const std::vector<TokenProbability>& q = {}) {
   const auto expected = expected_distribution(logits, sampling);
   constexpr int kDraws = 20'000;
   std::map<Token, int> counts;
   Chooser chooser;
   for (int i = 0; i < kDraws; ++i) {
     sampling.draw = static_cast<uint64_t>(i);
-    const Chosen chosen = chooser.choose(logits, {.sampling = sampling}, {});
+    Choice choice{.sampling = sampling, .q = q};
+    double left = q.empty() ? 0 : uniform(sampling.seed, sampling.draw, Stream::draft);
+    for (const TokenProbability& t : q) {
+      choice.draft = t.token;
+      if ((left -= t.probability) < 0) break;
+    }
+    const Chosen chosen = chooser.choose(logits, choice, {});
     ASSERT_TRUE(expected.contains(chosen.token)) << chosen.token;
     ++counts[chosen.token];
   }
@@ -207,6 +215,68 @@ TEST(Choose, PenaltiesAndMask) {
   const uint32_t allowed = 0b1100, none = 0;
   EXPECT_EQ(greedy({}, &allowed), 3);
   EXPECT_EQ(greedy({}, &none), -1);
+}
+
+std::vector<TokenProbability> random_distribution(const std::vector<Token>& tokens, uint32_t seed, float spread) {
+  const auto logits = random_logits(tokens.size(), seed, spread);
+  std::vector<TokenProbability> q;
+  double sum = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) q.push_back({tokens[i], std::exp(logits[i])});
+  for (const TokenProbability& t : q) sum += t.probability;
+  for (TokenProbability& t : q) t.probability = static_cast<float>(t.probability / sum);
+  return q;
+}
+
+// Whatever the drafts are drawn from, what comes out has the distribution that it would have without them.
+TEST(Choose, VerifiedDraftsFollowTheTargetsDistribution) {
+  const auto logits = random_logits(40, 1, 1.5f);
+  std::vector<Token> all, some;
+  for (Token t = 0; t < 40; ++t) {
+    all.push_back(t);
+    if (t % 3 == 0) some.push_back(t);
+  }
+  uint64_t seed = 100;
+  const Sampling samplings[] = {{.temperature = 1},
+                                {.temperature = 0.4f},
+                                {.top_k = 8},
+                                {.top_p = 0.8f},
+                                {.min_p = 0.1f},
+                                {.typical_p = 0.7f},
+                                {.temperature = 1.3f, .top_k = 20, .top_p = 0.9f, .min_p = 0.02f}};
+  for (Sampling sampling : samplings) {
+    for (const auto& q : {random_distribution(all, 2, 1), random_distribution(some, 3, 2),
+                          random_distribution({7}, 4, 1), random_distribution({0, 39}, 5, 1)}) {
+      sampling.seed = ++seed;
+      expect_distribution(logits, sampling, q);
+    }
+    // Drafts from the very distribution itself are all right.
+    std::vector<TokenProbability> own;
+    for (const auto& [token, p] : expected_distribution(logits, sampling))
+      own.push_back({token, static_cast<float>(p)});
+    expect_distribution(logits, sampling, own);
+  }
+}
+
+TEST(Choose, DraftsFromTheTargetsOwnDistributionAreAccepted) {
+  const auto logits = random_logits(40, 1, 1.5f);
+  std::vector<TokenProbability> own;
+  for (const auto& [token, p] : expected_distribution(logits, {})) own.push_back({token, static_cast<float>(p)});
+  Chooser chooser;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const Token draft = own[i % own.size()].token;
+    EXPECT_EQ(chooser.choose(logits, {.sampling = {.seed = 3, .draw = i}, .draft = draft, .q = own}, {}).token, draft);
+  }
+}
+
+TEST(Choose, ADraftThatMayNotBeDrawnIsNeverChosen) {
+  const auto logits = random_logits(40, 1, 1.5f);
+  const std::vector<Adjust> ban = {{7, 1, kInfinity}};
+  const std::vector<TokenProbability> q = {{7, 1.0f}};
+  Chooser chooser;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const Choice choice{.sampling = {.seed = 3, .draw = i}, .adjust = ban, .draft = 7, .q = q};
+    EXPECT_NE(chooser.choose(logits, choice, {}).token, 7);
+  }
 }
 
 TEST(ChooseFaults, D14_NumericErrors) {

@@ -1,0 +1,58 @@
+#include "draft/acceptance.h"
+
+#include <algorithm>
+
+namespace martlet {
+namespace {
+
+constexpr double kSurpriseMemory = 6;  // tokens
+constexpr std::array<double, Surprise::kLevels - 1> kSurpriseLevels = {0.1, 0.3, 0.7, 1.5, 3};
+constexpr double kMemory = 256;                   // drafts that a ratio remembers
+constexpr double kPriorDrafts = 4, kPrior = 0.7;  // before anything is known: hopeful, so that it is found out
+constexpr double kMost = 0.99;
+
+}  // namespace
+
+void Surprise::add(double nats) {
+  samples_ = std::min(samples_ + 1, static_cast<int32_t>(kSurpriseMemory));
+  nats_ += (nats - nats_) / samples_;
+}
+
+int32_t Surprise::level() const {
+  return static_cast<int32_t>(std::upper_bound(kSurpriseLevels.begin(), kSurpriseLevels.end(), nats_) -
+                              kSurpriseLevels.begin());
+}
+
+void Departure::add(double chance, bool accepted) {
+  accepted_ += (accepted ? 1 : 0) - accepted_ / kMemory;
+  expected_ += chance - expected_ / kMemory;
+}
+
+void Acceptance::Ratio::add(bool was_accepted) {
+  accepted += (was_accepted ? 1 : 0) - accepted / kMemory;
+  tried += 1 - tried / kMemory;
+}
+
+double Acceptance::Ratio::or_else(double parent) const {
+  return (accepted + kPriorDrafts * parent) / (tried + kPriorDrafts);
+}
+
+double Acceptance::expected(Drawing drawing, int32_t surprise, int32_t position) const {
+  const Table& t = table(drawing);
+  const Ratio& cell = t.by_position[static_cast<size_t>(surprise)][static_cast<size_t>(position)];
+  return std::min(kMost, cell.or_else(t.all.or_else(kPrior)));
+}
+
+double Acceptance::given(Drawing drawing, int32_t confidence) const {
+  const Table& t = table(drawing);
+  return std::min(kMost, t.by_confidence[static_cast<size_t>(confidence)].or_else(t.all.or_else(kPrior)));
+}
+
+void Acceptance::add(Drawing drawing, int32_t surprise, int32_t position, int32_t confidence, bool accepted) {
+  Table& t = tables_[static_cast<size_t>(drawing)];
+  t.all.add(accepted);
+  t.by_position[static_cast<size_t>(surprise)][static_cast<size_t>(position)].add(accepted);
+  t.by_confidence[static_cast<size_t>(confidence)].add(accepted);
+}
+
+}  // namespace martlet

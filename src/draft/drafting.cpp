@@ -1,0 +1,290 @@
+#include "draft/drafting.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+namespace martlet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Mode = Speculation::Mode;
+
+constexpr int32_t kProbeSteps = 64;
+constexpr double kProbeLoss = 0.01;
+// Steps over which the cost of bringing a drafter up to date is spread.
+constexpr double kEntrySteps = 32;
+constexpr int32_t kLongestPause = 1024;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Drawing drawing(const DraftSeat& seat) {
+  return seat.sampler->greedy() ? Drawing::greedy : Drawing::drawn;
+}
+
+int32_t wanted(const DraftState& state) {
+  switch (state.rule.mode) {
+    case Mode::off:
+      return 0;
+    case Mode::window:
+      return state.window.length();
+    case Mode::fixed:
+      return state.rule.length;
+    case Mode::automatic:
+      return kMaxDraft;
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct Drafting::Seating {
+  std::span<const DraftSeat> seats;
+  int32_t rows, spare;
+  StepSeconds step_seconds;
+  std::vector<DraftTask> tasks;
+  std::vector<size_t> seat_of;     // [task]
+  std::vector<bool> free_running;  // [task] its length is not the plan's to choose
+  std::vector<double> survival;    // [task] of its draft so far
+  int32_t admitted = 0;            // drafts that the gate has let through
+  double rate = 0;                 // tokens a second that the plan expects
+  double draft_seconds = 0;
+
+  double price_of_row(int32_t drafts) const {
+    return std::max(0.0, step_seconds(rows + drafts + 1) - step_seconds(rows + drafts));
+  }
+  void add(size_t seat, int32_t length, bool runs_free) {
+    const DraftSeat& s = seats[seat];
+    length = std::min({length, s.room, spare});
+    if (length <= 0) return;
+    tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft});
+    seat_of.push_back(seat);
+    free_running.push_back(runs_free);
+    survival.push_back(1);
+  }
+  const DraftSeat& seat(size_t task) const { return seats[seat_of[task]]; }
+};
+
+void Drafting::propose(std::span<const DraftSeat> seats, int32_t rows, int32_t spare, StepSeconds seconds) {
+  for (const DraftSeat& seat : seats) {
+    seat.state->draft.clear();
+    seat.state->level = seat.state->surprise.level();
+    seat.state->off = false;
+  }
+  if (pause_ > 0) {
+    --pause_;
+    return;
+  }
+  Seating seating{seats, rows, spare, seconds, {}, {}, {}, {}};
+  if (drafter_->free()) {
+    for (size_t s = 0; s < seats.size(); ++s)
+      seating.add(s, wanted(*seats[s].state), seats[s].state->rule.mode != Mode::automatic);
+    draft(seating, false);
+    choose_lengths(seating);
+  } else {
+    plan(seating);
+    draft(seating, true);
+  }
+  note(seating);
+}
+
+// Lengths before anything of the drafts is known. Whoever is to be drafted for at all may go on for as long as gate()
+// finds it worth its price.
+void Drafting::plan(Seating& seating) {
+  std::vector<size_t> automatic;
+  int32_t fixed = 0;
+  for (size_t s = 0; s < seating.seats.size(); ++s) {
+    const DraftState& state = *seating.seats[s].state;
+    if (state.rule.mode == Mode::automatic) {
+      automatic.push_back(s);
+      continue;
+    }
+    const size_t before = seating.tasks.size();
+    seating.add(s, wanted(state), true);
+    if (seating.tasks.size() > before) fixed += seating.tasks.back().length;
+  }
+  seating.admitted = fixed;
+  if (automatic.empty() || seating.step_seconds(seating.rows) <= 0) return;
+
+  std::vector<DraftCandidate> candidates;
+  for (const size_t s : automatic) {
+    const DraftSeat& seat = seating.seats[s];
+    DraftCandidate& candidate = candidates.emplace_back();
+    double survival = 1;
+    for (int32_t j = 0; j < std::min({kMaxDraft, seat.room, seating.spare}); ++j) {
+      survival *=
+          std::min(1.0, seat.state->departure.factor() * acceptance_.expected(drawing(seat), seat.state->level, j));
+      candidate.survival.push_back(survival);
+    }
+    const int32_t lag = drafter_->lag(seat.id, seat.tokens);
+    candidate.entry = std::max(0.0, drafter_->seconds(lag) - drafter_->seconds(1)) / kEntrySteps;
+    candidate.last = seat.state->last;
+  }
+  const auto verify = [&](int32_t drafts) { return seating.step_seconds(seating.rows + fixed + drafts); };
+  const auto draft_time = [&](int32_t sequences) { return drafter_->seconds(sequences); };
+  const Allocation allocation =
+      allocate_drafts(candidates, {static_cast<int32_t>(seating.seats.size()), verify, draft_time});
+  seating.rate = allocation.rate;
+  for (size_t c = 0; c < automatic.size(); ++c) {
+    const DraftSeat& seat = seating.seats[automatic[c]];
+    if (allocation.lengths[c] > 0) {
+      seating.add(automatic[c], kMaxDraft, false);
+    } else if (worth_a_probe(seating, seat)) {
+      seating.add(automatic[c], 1, true);
+    }
+    seat.state->last = allocation.lengths[c];
+  }
+}
+
+bool Drafting::worth_a_probe(const Seating& seating, const DraftSeat& seat) const {
+  if (seat.state->idle < kProbeSteps) return false;
+  const double loss =
+      seating.price_of_row(0) + drafter_->seconds(1) + drafter_->seconds(drafter_->lag(seat.id, seat.tokens));
+  return loss < kProbeLoss * kProbeSteps * seating.step_seconds(seating.rows);
+}
+
+// What a token is worth: the tokens a second that it is expected to add against those that the plan makes anyway.
+Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t confidence) const {
+  if (seating.free_running[task]) return Verdict::more;
+  const DraftSeat& seat = seating.seat(task);
+  const double factor = seat.state->departure.factor();
+  const double survival = seating.survival[task] * std::min(1.0, factor * acceptance_.given(drawing(seat), confidence));
+  if (survival < seating.rate * seating.price_of_row(seating.admitted)) return Verdict::drop;
+  seating.survival[task] = survival;
+  ++seating.admitted;
+  if (position + 1 >= kMaxDraft) return Verdict::last;
+  const double next =
+      survival * std::min(1.0, factor * acceptance_.expected(drawing(seat), seat.state->level, position + 1));
+  const double price = seating.price_of_row(seating.admitted) + drafter_->seconds(1);
+  return next < seating.rate * price ? Verdict::last : Verdict::more;
+}
+
+void Drafting::draft(Seating& seating, bool gated) {
+  if (seating.tasks.empty()) return;
+  const Clock::time_point begin = Clock::now();
+  Status status;
+  try {
+    status = drafter_->draft(seating.tasks, [&](size_t task, int32_t position, int32_t confidence) {
+      return gated ? gate(seating, task, position, confidence) : Verdict::more;
+    });
+  } catch (const std::exception&) {
+    status = Error{ErrorKind::internal, "draft_failed", "the drafter threw", ""};
+  }
+  seating.draft_seconds = seconds_since(begin);
+  stats_.draft_seconds += seating.draft_seconds;
+  for (const DraftTask& task : seating.tasks) {
+    if (!status) task.draft->clear();
+    check(*task.draft);
+    task.draft->cut(static_cast<size_t>(task.length));
+  }
+  if (status) {
+    failures_ = 0;
+    return;
+  }
+  ++stats_.failures;
+  pause_ = std::min(1 << std::min(failures_++, 20), kLongestPause);
+  if (status.error().kind == ErrorKind::memory) give_back();
+}
+
+// A drafter is not trusted: a token that is none, or a distribution that the token was not drawn from, ends the draft.
+void Drafting::check(Draft& draft) const {
+  const size_t size = std::min({draft.tokens.size(), draft.q.size(), draft.confidence.size()});
+  size_t sound = 0;
+  for (; sound < size; ++sound) {
+    const Token token = draft.tokens[sound];
+    const std::vector<TokenProbability>& q = draft.q[sound];
+    const int32_t confidence = draft.confidence[sound];
+    const auto is_token = [&](const TokenProbability& t) { return t.token == token && t.probability > 0; };
+    if (token < 0 || token >= vocabulary_ || confidence < 0 || confidence >= kConfidences) break;
+    if (!q.empty() && std::none_of(q.begin(), q.end(), is_token)) break;
+  }
+  draft.tokens.resize(sound);
+  draft.q.resize(sound);
+  draft.confidence.resize(sound);
+}
+
+// Lengths of drafts that are there already and cost nothing but their verification.
+void Drafting::choose_lengths(Seating& seating) {
+  std::vector<size_t> automatic;
+  std::vector<DraftCandidate> candidates;
+  int32_t fixed = 0;
+  for (size_t t = 0; t < seating.tasks.size(); ++t) {
+    const DraftSeat& seat = seating.seat(t);
+    const Draft& draft = seat.state->draft;
+    if (seating.free_running[t]) {
+      fixed += static_cast<int32_t>(draft.tokens.size());
+      continue;
+    }
+    DraftCandidate& candidate = candidates.emplace_back();
+    double survival = 1;
+    for (const int32_t confidence : draft.confidence) {
+      survival *= std::min(1.0, seat.state->departure.factor() * acceptance_.given(drawing(seat), confidence));
+      candidate.survival.push_back(survival);
+    }
+    automatic.push_back(t);
+  }
+  if (automatic.empty()) return;
+  const auto verify = [&](int32_t drafts) { return seating.step_seconds(seating.rows + fixed + drafts); };
+  const auto nothing = [](int32_t) { return 0.0; };
+  Allocation allocation;
+  allocation.lengths.assign(candidates.size(), 0);
+  if (seating.step_seconds(seating.rows) > 0)
+    allocation = allocate_drafts(candidates, {static_cast<int32_t>(seating.seats.size()), verify, nothing});
+  for (size_t c = 0; c < automatic.size(); ++c) {
+    const DraftSeat& seat = seating.seat(automatic[c]);
+    const bool drafted = !seat.state->draft.tokens.empty();
+    int32_t length = allocation.lengths[c];
+    if (length == 0 && drafted && worth_a_probe(seating, seat)) length = 1;
+    seat.state->last = length;
+    seat.state->off = drafted && length == 0;
+    seat.state->draft.cut(static_cast<size_t>(length));
+  }
+}
+
+void Drafting::note(Seating& seating) {
+  int32_t drafts = 0;
+  for (const DraftSeat& seat : seating.seats) {
+    DraftState& state = *seat.state;
+    const auto length = static_cast<int32_t>(state.draft.tokens.size());
+    drafts += length;
+    state.idle = length > 0 ? 0 : state.idle + 1;
+    if (state.rule.mode == Mode::window) state.off = state.window.length() == 0;
+    if (state.rule.mode == Mode::automatic && surprises()) state.off = length == 0;
+    if (state.rule.mode != Mode::off) ++stats_.decisions[static_cast<size_t>(length)];
+  }
+  const double alone = seating.step_seconds(seating.rows);
+  price_ = alone / std::max<double>(1, static_cast<double>(seating.seats.size()));
+  if (drafts > 0) stats_.price_seconds += std::max(0.0, seating.step_seconds(seating.rows + drafts) - alone);
+  stats_.price_seconds += seating.draft_seconds;
+}
+
+DraftOutcome Drafting::verified(const DraftSeat& seat, std::span<const Token> chosen, double step_seconds) {
+  DraftState& state = *seat.state;
+  const Draft& draft = state.draft;
+  const size_t judged = std::min(draft.tokens.size(), chosen.size());
+  DraftOutcome outcome{static_cast<int32_t>(draft.tokens.size())};
+  for (size_t j = 0; j < judged; ++j) {
+    const bool right = chosen[j] == draft.tokens[j];
+    acceptance_.add(drawing(seat), state.level, static_cast<int32_t>(j), draft.confidence[j], right);
+    state.departure.add(acceptance_.given(drawing(seat), draft.confidence[j]), right);
+    outcome.accepted += right ? 1 : 0;
+    stats_.accepted[j] += right ? 1 : 0;
+  }
+  for (size_t j = 0; j < draft.tokens.size(); ++j) ++stats_.drafted[j];
+  stats_.saved_seconds += outcome.accepted * price_;
+  if (state.off) outcome.off_seconds = step_seconds;
+  stats_.off_seconds += outcome.off_seconds;
+  if (state.rule.mode == Mode::window)
+    state.window.verified(outcome.drafted, outcome.accepted, static_cast<int32_t>(chosen.size()));
+  return outcome;
+}
+
+bool Drafting::give_back() {
+  const bool gave = drafter_->give_back();
+  stats_.given_back |= gave;
+  return gave;
+}
+
+}  // namespace martlet

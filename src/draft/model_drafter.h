@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/page_pool.h"
+#include "draft/drafter.h"
+#include "draft/step_times.h"
+#include "model/model.h"
+
+namespace martlet {
+
+// Drafts with a smaller model of the same vocabulary, for all sequences together: one step of it a token. Its cache
+// follows the sequences; it is brought up to date when a sequence is drafted for, and goes back to the last token that
+// was right by forgetting what came after it.
+class ModelDrafter final : public Drafter {
+ public:
+  struct Options {
+    int32_t pages = 0;     // of its cache
+    int32_t max_rows = 0;  // of one step
+  };
+  // `backend` outlives the drafter; `model` is open on it.
+  ModelDrafter(Backend& backend, std::unique_ptr<Model> model, const Options& options);
+  ~ModelDrafter() override;
+
+  std::string_view name() const override { return "model"; }
+  bool free() const override { return false; }
+  int32_t lag(RequestId sequence, std::span<const Token> tokens) const override;
+  double seconds(int32_t rows) const override { return rows > 0 ? times_(rows) : 0; }
+  Status draft(std::span<DraftTask> tasks, DraftGate gate) override;
+  void forget(RequestId sequence) override;
+  bool give_back() override;
+
+ private:
+  // What lies in the cache: `base` tokens of the text, then drafts that may turn out to be the text.
+  struct Cached {
+    std::vector<Page> pages;
+    int32_t base = 0;
+    std::vector<Token> drafts;
+  };
+  struct Rows;    // one step
+  struct Active;  // a task that still drafts
+
+  static int32_t valid(const Cached& cached, std::span<const Token> tokens);
+  bool seat(const DraftTask& task);
+  Status catch_up(std::span<DraftTask> tasks, std::vector<Active>& active);
+  Status run(Rows& rows);
+  void choose(const DraftTask& task, Active& active, const Rows& rows, DraftGate gate);
+
+  Backend& backend_;
+  std::unique_ptr<Model> model_;
+  const Options options_;
+  PagePool pool_;
+  StepTimes times_;
+  std::unordered_map<RequestId, Cached> cached_;
+};
+
+}  // namespace martlet

@@ -1,0 +1,297 @@
+// The controllers, with virtual costs and a drafter that is right as often as a test says.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <stdexcept>
+
+#include "draft/drafting.h"
+#include "draft/step_times.h"
+
+namespace martlet {
+namespace {
+
+TEST(Speculation, IsParsedStrictly) {
+  EXPECT_EQ(parse_speculation("auto")->mode, Speculation::Mode::automatic);
+  EXPECT_EQ(parse_speculation("window")->mode, Speculation::Mode::window);
+  EXPECT_EQ(parse_speculation("off")->mode, Speculation::Mode::off);
+  const auto fixed = parse_speculation("fixed:8");
+  ASSERT_TRUE(fixed);
+  EXPECT_EQ(fixed->mode, Speculation::Mode::fixed);
+  EXPECT_EQ(fixed->length, 8);
+  for (const char* text : {"", "Auto", "fixed", "fixed:", "fixed:0", "fixed:9", "fixed:-1", "fixed:5x", "fixed: 5"})
+    EXPECT_FALSE(parse_speculation(text)) << text;
+}
+
+TEST(WindowRule, DecidesAsTheRecordedTraceDecisionByDecision) {
+  std::ifstream trace("tests/golden/draft/window_trace.txt");
+  ASSERT_TRUE(trace);
+  WindowRule rule;
+  int32_t length, accepted, joined, step = 0;
+  for (; trace >> length >> accepted >> joined; ++step) {
+    ASSERT_EQ(rule.length(), length) << "step " << step;
+    rule.verified(rule.length(), accepted, joined);
+  }
+  EXPECT_GT(step, 500);
+}
+
+TEST(StepTimes, InterpolatesAndGrowsInProportion) {
+  StepTimes times;
+  EXPECT_EQ(times(1), 0);
+  times.record(64, 6.4);
+  EXPECT_EQ(times(1), 0);
+  EXPECT_DOUBLE_EQ(times(128), 12.8);
+  times.record(4, 0.4);
+  EXPECT_EQ(times(3), 0);
+  EXPECT_DOUBLE_EQ(times(4), 0.4);
+  EXPECT_NEAR(times(34), 3.4, 0.5);
+  for (int i = 0; i < 40; ++i) times.record(4, 0.5);
+  EXPECT_NEAR(times(4), 0.5, 0.01);
+  times.record(4, 100);
+  EXPECT_LT(times(4), 0.7) << "one step that was held up";
+}
+
+// Drafts the text's true continuation, each token right with the chance of the moment, and says how sure it is.
+class ScriptedDrafter final : public Drafter {
+ public:
+  explicit ScriptedDrafter(double seconds) : seconds_(seconds) {}
+
+  std::string_view name() const override { return "scripted"; }
+  bool free() const override { return seconds_ == 0; }
+  double seconds(int32_t) const override { return seconds_; }
+  int32_t lag(RequestId, std::span<const Token>) const override { return 1; }
+  Status draft(std::span<DraftTask> tasks, DraftGate gate) override {
+    ++calls;
+    if (throws) throw std::runtime_error("injected");
+    if (fails) return Error{ErrorKind::internal, "injected", "", ""};
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      for (int32_t i = 0; i < tasks[t].length; ++i) {
+        ++computed;
+        const bool sure = honest && unit_(random_) < chance;
+        const Verdict verdict = gate(t, i, honest ? (sure ? kConfidences - 1 : 0) : kConfidences / 2);
+        if (verdict == Verdict::drop) break;
+        const bool right = honest ? sure : unit_(random_) < chance;
+        tasks[t].draft->add(right ? 1 : 2, honest ? (sure ? kConfidences - 1 : 0) : kConfidences / 2);
+        if (verdict == Verdict::last) break;
+      }
+    }
+    return {};
+  }
+  void forget(RequestId) override {}
+  bool give_back() override { return gave_back = true; }
+
+  double chance = 0;
+  bool honest = false;  // knows beforehand whether it will be right
+  bool throws = false, fails = false, gave_back = false;
+  int64_t calls = 0, computed = 0;
+
+ private:
+  const double seconds_;
+  std::mt19937 random_{5};
+  std::uniform_real_distribution<double> unit_{0, 1};
+};
+
+// Runs sequences whose right token is always 1 on a machine where a step costs `cost(rows)`.
+struct Machine {
+  explicit Machine(double draft_seconds, int32_t sequences = 1, const char* rule = "auto") : states(sequences) {
+    auto owned = std::make_unique<ScriptedDrafter>(draft_seconds);
+    drafter = owned.get();
+    drafting = std::make_unique<Drafting>(std::move(owned), 1000);
+    for (DraftState& state : states) state.rule = *parse_speculation(rule);
+  }
+
+  double step(double surprise) {
+    const int64_t computed = drafter->computed;
+    std::vector<DraftSeat> seats;
+    for (size_t s = 0; s < states.size(); ++s) seats.push_back({s, text, &sampler, &states[s], 1000});
+    const auto rows = static_cast<int32_t>(states.size());
+    drafting->propose(seats, rows, 1000, [&](int32_t n) { return cost(n); });
+    int32_t drafts = 0;
+    for (const DraftState& state : states) drafts += static_cast<int32_t>(state.draft.tokens.size());
+    const double spent = cost(rows + drafts) + static_cast<double>(drafter->computed - computed) * drafter->seconds(1);
+    for (const DraftSeat& seat : seats) {
+      std::vector<Token> chosen;
+      for (const Token token : seat.state->draft.tokens) {
+        chosen.push_back(1);
+        if (token != 1) break;
+      }
+      if (chosen.size() == seat.state->draft.tokens.size()) {
+        if (chosen.empty() || seat.state->draft.tokens.back() == 1) chosen.push_back(1);
+      }
+      seat.state->surprise.add(surprise);
+      drafting->verified(seat, chosen, spent);
+      tokens += static_cast<double>(chosen.size());
+    }
+    seconds += spent;
+    return spent;
+  }
+  void run(double until_tokens, double surprise = 1) {
+    while (tokens < until_tokens) step(surprise);
+  }
+  double rate() const { return tokens / seconds; }
+  static double cost(int32_t rows) { return rows <= 4 ? 1 + 0.02 * (rows - 1) : 1.06 + 0.1 * (rows - 4); }
+
+  ScriptedDrafter* drafter;
+  std::unique_ptr<Drafting> drafting;
+  std::vector<DraftState> states;
+  const std::vector<Token> text{1, 1, 1};
+  const Sampler sampler{SamplingParameters{.temperature = 0}, 1};
+  double tokens = 0, seconds = 0;
+};
+
+double rate_of(double draft_seconds, double chance, const std::string& rule, int32_t sequences = 1) {
+  Machine machine(draft_seconds, sequences, rule.c_str());
+  machine.drafter->chance = chance;
+  machine.run(2000);
+  return machine.rate();
+}
+
+TEST(AutoController, IsWithinAFewPercentOfTheBestFixedLengthWhicheverThatIs) {
+  for (const double chance : {0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98}) {
+    double best = rate_of(0.09, chance, "off");
+    for (int k = 1; k <= 8; ++k) best = std::max(best, rate_of(0.09, chance, "fixed:" + std::to_string(k)));
+    EXPECT_GT(rate_of(0.09, chance, "auto"), 0.95 * best) << chance;
+  }
+}
+
+TEST(AutoController, NeverLosesTwoPercentEvenInAFullBatch) {
+  for (const double chance : {0.0, 0.05, 0.8})
+    for (const int32_t sequences : {1, 4, 16})
+      EXPECT_GT(rate_of(0.09, chance, "auto", sequences), 0.98 * rate_of(0.09, chance, "off", sequences))
+          << chance << " " << sequences;
+}
+
+TEST(AutoController, FollowsATextThatChangesBetterThanEveryFixedLength) {
+  const auto mixed = [](const std::string& rule) {
+    Machine machine(0.09, 1, rule.c_str());
+    for (int part = 0; part < 20; ++part) {
+      const bool predictable = part % 2 == 0;
+      machine.drafter->chance = predictable ? 0.97 : 0.1;
+      machine.run((part + 1) * 150, predictable ? 0.05 : 2.5);
+    }
+    return machine.rate();
+  };
+  const double automatic = mixed("auto");
+  EXPECT_GT(automatic, mixed("off"));
+  for (int k = 1; k <= 8; ++k) EXPECT_GT(automatic, mixed("fixed:" + std::to_string(k))) << k;
+}
+
+TEST(AutoController, StopsADraftWhereTheDrafterIsUnsure) {
+  Machine machine(0.02);
+  machine.drafter->honest = true;
+  machine.drafter->chance = 0.7;
+  machine.run(3000);
+  const SpeculationStats& stats = machine.drafting->stats();
+  uint64_t drafted = 0, accepted = 0;
+  for (const uint64_t n : stats.drafted) drafted += n;
+  for (const uint64_t n : stats.accepted) accepted += n;
+  EXPECT_GT(static_cast<double>(accepted), 0.95 * static_cast<double>(drafted));
+  EXPECT_GT(machine.rate(), 2);
+}
+
+TEST(AutoController, ProbesOneStepInSixtyFourOnly) {
+  Machine machine(0.09);
+  machine.run(1000);  // settles on drafting nothing
+  const int64_t before = machine.drafter->calls;
+  machine.run(1000 + 640);
+  EXPECT_LE(machine.drafter->calls - before, 10);
+  EXPECT_GE(machine.drafter->calls - before, 8);
+  EXPECT_GT(machine.drafting->stats().off_seconds, 500);
+}
+
+TEST(AutoController, DoesNotProbeWhatCostsMoreThanOnePercent) {
+  Machine machine(0.9);
+  machine.run(1000);
+  const int64_t before = machine.drafter->calls;
+  machine.run(2000);
+  EXPECT_EQ(machine.drafter->calls, before);
+}
+
+TEST(WindowController, LosesLittleToADrafterThatIsNeverRight) {
+  EXPECT_GT(rate_of(0.09, 0, "window"), 0.92 * rate_of(0.09, 0, "off"));
+  EXPECT_GT(rate_of(0.09, 0.9, "window"), 2 * rate_of(0.09, 0.9, "off"));
+}
+
+TEST(Drafting, CountsByPosition) {
+  Machine machine(0.09, 1, "fixed:3");
+  machine.drafter->chance = 1;
+  for (int i = 0; i < 5; ++i) machine.step(0);
+  const SpeculationStats& stats = machine.drafting->stats();
+  for (size_t j = 0; j < kMaxDraft; ++j) {
+    EXPECT_EQ(stats.drafted[j], j < 3 ? 5u : 0u);
+    EXPECT_EQ(stats.accepted[j], j < 3 ? 5u : 0u);
+  }
+  EXPECT_EQ(stats.decisions[3], 5u);
+  EXPECT_NEAR(stats.saved_seconds, 15, 1e-9);
+}
+
+TEST(DraftingFaults, ADrafterThatThrowsOrFailsIsLeftAloneForLongerAndLonger) {
+  for (const bool throws : {true, false}) {
+    Machine machine(0.09, 2, "fixed:4");
+    (throws ? machine.drafter->throws : machine.drafter->fails) = true;
+    for (int i = 0; i < 500; ++i) machine.step(0);
+    EXPECT_EQ(machine.tokens, 1000) << "a token a step, as without";
+    EXPECT_LT(machine.drafter->calls, 12);
+    EXPECT_EQ(machine.drafting->stats().failures, static_cast<uint64_t>(machine.drafter->calls));
+  }
+}
+
+class NonsenseDrafter final : public Drafter {
+ public:
+  std::string_view name() const override { return "nonsense"; }
+  bool free() const override { return false; }
+  Status draft(std::span<DraftTask> tasks, DraftGate) override {
+    Draft& draft = *tasks[0].draft;
+    switch (round++ % 6) {
+      case 0:
+        draft.add(-1, 3);
+        break;
+      case 1:
+        draft.add(1000, 3);
+        break;
+      case 2:
+        draft.add(5, 99);
+        break;
+      case 3:
+        draft.tokens.assign(100, 5);
+        break;
+      case 4:
+        draft.add(5, 3, {{4, 0.5f}, {6, 0.5f}});
+        break;
+      case 5:
+        for (int i = 0; i < 100; ++i) draft.add(5, 3);
+        break;
+    }
+    return {};
+  }
+  void forget(RequestId) override {}
+  int round = 0;
+};
+
+TEST(DraftingFaults, NonsenseIsCutBeforeAnybodySeesIt) {
+  Drafting drafting(std::make_unique<NonsenseDrafter>(), 1000);
+  DraftState state;
+  state.rule = *parse_speculation("fixed:4");
+  const std::vector<Token> text{1, 2};
+  const Sampler sampler({}, 1);
+  const DraftSeat seat{1, text, &sampler, &state, 10};
+  for (int round = 0; round < 6; ++round) {
+    drafting.propose({&seat, 1}, 1, 100, [](int32_t) { return 1.0; });
+    EXPECT_EQ(state.draft.tokens.size(), round == 5 ? 4u : 0u) << round;
+    EXPECT_EQ(state.draft.q.size(), state.draft.tokens.size());
+  }
+}
+
+TEST(Drafting, NeverDraftsMoreThanThereIsRoomFor) {
+  Machine machine(0.09, 1, "fixed:8");
+  DraftSeat seat{1, machine.text, &machine.sampler, &machine.states[0], 2};
+  machine.drafting->propose({&seat, 1}, 1, 100, [](int32_t) { return 1.0; });
+  EXPECT_EQ(machine.states[0].draft.tokens.size(), 2u);
+  seat.room = 0;
+  machine.drafting->propose({&seat, 1}, 1, 100, [](int32_t) { return 1.0; });
+  EXPECT_TRUE(machine.states[0].draft.tokens.empty());
+}
+
+}  // namespace
+}  // namespace martlet
