@@ -24,6 +24,10 @@ struct EngineOptions {
   int32_t prefill_chunk = 512;      // rows of one step at most
   int32_t max_tenant_requests = 0;  // requests of one tenant that may run or wait; 0: as many as fit in the queue
   double tpot_target = 0;  // seconds between tokens that prompts of others may cause; 0: 1.5 times a step without
+  // Who drafts: a smaller model of the same vocabulary, or repetitions of the text. At most one of them.
+  std::shared_ptr<const ModelFile> draft_model;
+  bool ngram = false;
+  Speculation speculation;  // of requests that ask for none of their own
 };
 
 // Counts of values by upper bounds, each twice the one before; the last bucket has none.
@@ -48,6 +52,7 @@ struct EngineStats {
   uint64_t preemptions = 0, pages_evicted = 0;
   std::array<uint64_t, kPrefixMisses> prefix_lookups{};  // admitted requests by PrefixMiss
   Histogram step_seconds{0.00025}, step_rows{1}, step_sequences{1};
+  SpeculationStats speculation;
   bool failed = false;  // the model file changed under us: no request is taken any more
 };
 

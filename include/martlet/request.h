@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "martlet/speculation.h"
 
 namespace martlet {
 
@@ -42,6 +43,7 @@ struct Request {
   bool prompt_logprobs = false;    // report each prompt token but the first with its log-probability
   int32_t tenant = 0;              // whose prefixes it may share; 0 or more
   int32_t priority = 0;            // seconds that it goes behind others (negative: before), -kMaxPriority..kMaxPriority
+  std::optional<Speculation> speculation;  // absent: the engine's own rule
 };
 
 inline constexpr int32_t kMaxPriority = 100;
@@ -74,10 +76,13 @@ struct Usage {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  // of the prompt, taken from the prefix cache
   PrefixMiss miss = PrefixMiss::none;
-  int32_t output_tokens = 0;   // the stop token counts
-  double queued_seconds = 0;   // submit to admission
-  double prefill_seconds = 0;  // admission to first token
-  double decode_seconds = 0;   // first token to last
+  int32_t output_tokens = 0;  // the stop token counts
+  int32_t decode_steps = 0;   // steps that added to the output
+  int32_t drafted_tokens = 0, accepted_tokens = 0;
+  double drafting_off_seconds = 0;  // steps for which its controller wanted no drafts
+  double queued_seconds = 0;        // submit to admission
+  double prefill_seconds = 0;       // admission to first token
+  double decode_seconds = 0;        // first token to last
 };
 
 struct Finish {

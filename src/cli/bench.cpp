@@ -12,6 +12,7 @@
 #include "backend/cpu/isa/level.h"
 #include "backend/cpu/peak.h"
 #include "cli/bench_runner.h"
+#include "cli/bench_spec.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/resident.h"
@@ -199,6 +200,8 @@ Status run(const Flags& flags) {
 }  // namespace
 
 Action define_bench(CLI::App& app) {
+  CLI::App* spec = app.add_subcommand("spec", "What drafting brings, by class of prompt and by controller");
+  const Action run_spec = define_bench_spec(*spec);
   const auto flags = std::make_shared<Flags>();
   const auto list = [&](const char* name, std::vector<int32_t>& values, int32_t least, const char* help) {
     app.add_option(name, values, help)->delimiter(',')->check(CLI::Range(least, 1 << 20))->capture_default_str();
@@ -216,7 +219,7 @@ Action define_bench(CLI::App& app) {
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");
-  return [flags] { return run(*flags); };
+  return [flags, spec, run_spec] { return spec->parsed() ? run_spec() : run(*flags); };
 }
 
 }  // namespace martlet::cli

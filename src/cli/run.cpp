@@ -16,6 +16,7 @@
 #include "cli/chat/generate.h"
 #include "cli/chat/text_file.h"
 #include "cli/command.h"
+#include "cli/draft_flags.h"
 #include "cli/load.h"
 #include "cli/style.h"
 
@@ -29,6 +30,7 @@ constexpr int32_t kUnlimited = std::numeric_limits<int32_t>::max();
 
 struct Flags {
   LoadOptions load;
+  DraftFlags draft;
   ChatOptions chat{.system = "", .sampling = {.temperature = 0.7f, .min_p = 0.05f}, .max_tokens = kUnlimited};
   std::optional<std::string> prompt;
   std::optional<uint64_t> seed;
@@ -90,6 +92,7 @@ Status answer_once(const Loaded& model, const Flags& flags, const std::string& p
 
 Status run(Flags& flags) {
   use_utf8();
+  MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
   flags.chat.sampling.seed = flags.seed;
   const bool interactive = !flags.prompt && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
   if (interactive && flags.raw)
@@ -142,6 +145,7 @@ Action define_run(CLI::App& app) {
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
       ->check(CLI::NonNegativeNumber);
+  add_draft_flags(app, flags->draft);
   return [flags] { return run(*flags); };
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/backends.h"
 #include "cli/command.h"
+#include "cli/draft_flags.h"
 #include "cli/load.h"
 #include "cli/stop_signals.h"
 #include "server/server.h"
@@ -25,6 +26,7 @@ struct Flags {
   std::vector<std::string> models;
   ServerOptions server;
   LoadOptions load;
+  DraftFlags draft;
   size_t max_body_mib = 16;
   double tpot_target_ms = 0;
 };
@@ -62,6 +64,7 @@ void define_flags(CLI::App& app, Flags& flags) {
   app.add_option("--max-body", flags.max_body_mib, "Largest request body in MiB; larger ones get 413")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  add_draft_flags(app, flags.draft);
   app.add_flag("--chat-template-kwargs", flags.server.policy.template_kwargs,
                "Let requests pass variables to the chat template");
 }
@@ -89,6 +92,7 @@ Error model_changed() {
 
 Status serve(Flags& flags) {
   MARTLET_TRY(check(flags));
+  MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
   ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
   flags.server.http.parser.body_bytes = flags.max_body_mib << 20;

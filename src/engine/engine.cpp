@@ -1,5 +1,9 @@
 #include "martlet/engine.h"
 
+#include "draft/model_drafter.h"
+#include "draft/ngram_drafter.h"
+#include "draft/same_vocabulary.h"
+#include "engine/draft_speculator.h"
 #include "engine/engine_thread.h"
 #include "file/model_file.h"
 #include "plan/planner.h"
@@ -20,7 +24,27 @@ Status validate(const EngineOptions& options, const Backend& backend) {
   if (options.prefill_chunk < 1) return bad_option("must be at least 1", "--prefill-chunk");
   if (options.max_tenant_requests < 0) return bad_option("must be 0 (no limit) or more", "--max-key-requests");
   if (!(options.tpot_target >= 0)) return bad_option("must be 0 (found out) or more", "--tpot-target");
+  if (options.draft_model && options.ngram) return bad_option("a draft model and ngram cannot both draft", "--draft");
   return {};
+}
+
+// What drafts for the engine's sequences, for Parts::open_speculator; empty where nothing does.
+std::function<Result<std::unique_ptr<Speculator>>(Backend&)> speculator_of(const EngineOptions& options,
+                                                                           int32_t vocabulary,
+                                                                           const ModelDrafter::Options& limits) {
+  const auto speculator = [rule = options.speculation, vocabulary](std::unique_ptr<Drafter> drafter) {
+    return std::unique_ptr<Speculator>(std::make_unique<DraftSpeculator>(std::move(drafter), rule, vocabulary));
+  };
+  if (options.ngram)
+    return [speculator](Backend&) -> Result<std::unique_ptr<Speculator>> {
+      return speculator(std::make_unique<NgramDrafter>());
+    };
+  if (!options.draft_model) return {};
+  return [speculator, limits, file = options.draft_model](Backend& backend) -> Result<std::unique_ptr<Speculator>> {
+    MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
+    MARTLET_ASSIGN(std::unique_ptr<Model> model, Model::create(file, h, backend, limits.pages));
+    return speculator(std::make_unique<ModelDrafter>(backend, std::move(model), limits));
+  };
 }
 
 }  // namespace
@@ -28,8 +52,15 @@ Status validate(const EngineOptions& options, const Backend& backend) {
 Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> file, std::unique_ptr<Backend> backend,
                                                const EngineOptions& options) {
   MARTLET_TRY(validate(options, *backend));
+  if (options.draft_model) MARTLET_TRY(same_vocabulary(*file, *options.draft_model));
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
-  const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk};
+  std::optional<DraftNeeds> draft;
+  if (options.draft_model) {
+    MARTLET_ASSIGN(const Hyperparameters draft_h, read_hyperparameters(*options.draft_model));
+    draft = DraftNeeds{draft_h, weight_bytes(*options.draft_model, *backend)};
+  }
+  const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk,
+                                 draft ? &*draft : nullptr};
   EngineThread::Parts parts;
   MARTLET_ASSIGN(parts.plan, make_plan(h, weight_bytes(*file, *backend), bytes_read_per_token(*file), *backend,
                                        memory_ceiling(options.memory_ceiling, *backend), plan_options));
@@ -47,6 +78,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   parts.vocabulary = h.vocabulary;
   parts.backend = std::move(backend);
   parts.open_model = [file, h, pages](Backend& b) { return Model::create(file, h, b, pages); };
+  parts.open_speculator = speculator_of(options, h.vocabulary, {pages, parts.scheduler.max_rows});
   parts.weights_intact = [file] { return !lost_page() && file->unchanged(); };
   return EngineThread::start(std::move(parts));
 }

@@ -36,7 +36,7 @@ EngineThread::~EngineThread() {
 }
 
 Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<RequestSink> sink) {
-  MARTLET_TRY(validate(request, context(), vocabulary()));
+  MARTLET_TRY(validate(request, context(), vocabulary(), static_cast<bool>(parts_.open_speculator)));
   return mailbox_.submit(std::move(request), std::move(sink));
 }
 
@@ -65,15 +65,28 @@ void EngineThread::report() {
   changed_.notify_all();
 }
 
+Status EngineThread::open() {
+  MARTLET_ASSIGN(model_, parts_.open_model(*parts_.backend));
+  if (!parts_.open_speculator) return {};
+  MARTLET_ASSIGN(speculator_, parts_.open_speculator(*parts_.backend));
+  scheduler_.use(speculator_.get());
+  return {};
+}
+
+void EngineThread::close() {
+  scheduler_.use(nullptr);
+  speculator_.reset();
+  if (model_) parts_.backend->close(model_->id());
+  model_.reset();
+  parts_.backend.reset();
+}
+
 void EngineThread::run(std::promise<Status>& opened) {
-  Result<std::unique_ptr<Model>> model = parts_.open_model(*parts_.backend);
-  if (!model) {
-    parts_.backend.reset();
-    opened.set_value(model.error());
-    return;
-  }
-  model_ = std::move(*model);
-  opened.set_value({});
+  Status status = open();
+  if (!status) close();
+  const bool open = static_cast<bool>(status);
+  opened.set_value(std::move(status));
+  if (!open) return;
   while (receive()) {
     const bool worked = step();
     if (!worked) check_weights();
@@ -82,9 +95,7 @@ void EngineThread::run(std::promise<Status>& opened) {
   }
   scheduler_.end_all(FinishReason::cancelled, nullptr);
   report();
-  parts_.backend->close(model_->id());
-  model_.reset();
-  parts_.backend.reset();
+  close();
 }
 
 bool EngineThread::receive() {

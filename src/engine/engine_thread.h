@@ -27,6 +27,8 @@ class EngineThread final : public Engine {
     std::unique_ptr<Backend> backend;
     // Opens the model; called on the engine's thread, as everything is that touches the backend.
     std::function<Result<std::unique_ptr<Model>>(Backend&)> open_model;
+    // Opens what drafts, once the model is open; empty: nothing does.
+    std::function<Result<std::unique_ptr<Speculator>>(Backend&)> open_speculator;
     // False once the bytes that the weights are read from can no longer be trusted. Asked after every step and, when
     // idle, a few times a second: must be cheap.
     std::function<bool()> weights_intact;
@@ -48,13 +50,16 @@ class EngineThread final : public Engine {
   void run(std::promise<Status>& opened);
   bool receive();  // false: stop
   bool step();     // false: nothing to do
-  void report();   // to whoever asks for statistics or wants to submit
+  Status open();
+  void close();
+  void report();  // to whoever asks for statistics or wants to submit
   void check_weights();
 
   Parts parts_;
   Mailbox mailbox_;
   Scheduler scheduler_;
   std::unique_ptr<Model> model_;
+  std::unique_ptr<Speculator> speculator_;
   bool failed_ = false;
 
   mutable std::mutex mutex_;  // guards stats_
@@ -64,6 +69,6 @@ class EngineThread final : public Engine {
 };
 
 // What submit checks before a request reaches the engine's thread.
-Status validate(const Request& request, int32_t context, int32_t vocabulary);
+Status validate(const Request& request, int32_t context, int32_t vocabulary, bool drafts);
 
 }  // namespace martlet

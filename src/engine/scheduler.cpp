@@ -90,6 +90,7 @@ void Scheduler::preempt_last() {
   Owned victim = std::move(running_.back());
   running_.pop_back();
   publish(*victim);  // what nobody needs more urgently is found again
+  if (speculator_) speculator_->forget(*victim);
   release_pages(*victim);
   ++stats_.preemptions;
   insert_by_rank(queue_, std::move(victim));
@@ -191,6 +192,7 @@ void Scheduler::release_pages(Sequence& sequence) {
 void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* error) {
   if (reason != FinishReason::error) publish(sequence);
   release_pages(sequence);
+  if (speculator_) speculator_->forget(sequence);
   sequence.finished = true;
   ++stats_.requests_finished;
   ended_.push_back(sequence.request.tenant);
@@ -207,6 +209,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* err
 
 EngineStats Scheduler::stats() const {
   EngineStats stats = stats_;
+  if (speculator_) stats.speculation = speculator_->stats();
   stats.running = static_cast<int32_t>(running_.size());
   stats.queued = queued();
   stats.pages_total = pool_.total();

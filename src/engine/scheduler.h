@@ -42,6 +42,7 @@ inline constexpr int32_t kLeastPrefill = 32;
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options, Speculator* speculator = nullptr);
+  void use(Speculator* speculator) { speculator_ = speculator; }  // before the first step; null: none
 
   void submit(Submission&& submission);
   void cancel(RequestId id);
@@ -92,13 +93,13 @@ class Scheduler {
   void fill();
   void add_prefill(std::vector<Sequence*>& prompts);
   int32_t prefill_budget(const Sequence& first) const;
-  void accept(const Step::Entry& entry, Answers& answers);
+  void accept(const Step::Entry& entry, Answers& answers, double seconds);
   Status accept_one(Sequence& sequence, const Answers& answers);
   std::optional<FinishReason> outcome(const Sequence& sequence) const;
   void after_rows(Sequence& sequence);
 
   const SchedulerOptions options_;
-  Speculator* const speculator_;
+  Speculator* speculator_;
   PagePool pool_;
   PrefixTree tree_;
   CostTable costs_;

@@ -8,6 +8,7 @@
 
 #include "backend/batch.h"
 #include "base/ids.h"
+#include "draft/drafting.h"
 #include "engine/mailbox.h"
 #include "martlet/request.h"
 #include "sample/sampler.h"
@@ -49,9 +50,11 @@ struct Sequence {
   const Clock::time_point rank;  // who comes first: by arrival, moved by `priority` seconds
   const int64_t scope;           // of the prefix tree: the tenant; model and adapter are one
 
-  std::vector<Token> tokens;  // prompt, then output
-  std::vector<Token> drafts;  // proposed to follow `tokens`; the next step computes and verifies them
-  int32_t computed = 0;       // leading tokens whose keys and values lie in `pages`
+  std::vector<Token> tokens;    // prompt, then output
+  std::vector<Token> drafts;    // proposed to follow `tokens`; the next step computes and verifies them
+  DraftState drafting;          // with the distributions that drafts were drawn from
+  bool wants_surprise = false;  // log-probabilities of its tokens are wanted, whether or not the request asks
+  int32_t computed = 0;         // leading tokens whose keys and values lie in `pages`
   std::vector<Page> pages;
   std::optional<PageCopy> copy;  // to be done before the first of its rows; its source is retained until then
   int32_t sound = 0;             // leading tokens whose values were seen to give sound logits

@@ -15,7 +15,7 @@ void Step::clear() {
   pages_.clear();
   copies_.clear();
   choices.clear();
-  ahead_.clear();
+  adjust_.clear();
   attended_ = 0;
 }
 
@@ -30,18 +30,15 @@ void Step::add_output(Choice choice) {
   choices.push_back(choice);
 }
 
-void Step::add_drafts(const Sequence& sequence) {
-  const Sampler* sampler = &sequence.sampler;
-  int32_t position = sequence.size();
-  for (const Token draft : sequence.drafts) {
-    Sampler& after = ahead_.emplace_back(*sampler);
-    after.add_output(draft);
-    sampler = &after;
-    add_row(draft, position++);
-    Choice choice = after.next();
-    choice.top = sequence.request.top_logprobs;
-    add_output(choice);
+// The draw after the sequence's tokens and its first `drafts` drafts; it verifies the next draft, if there is one.
+void Step::add_draw(const Sequence& sequence, size_t drafts) {
+  Choice choice = sequence.sampler.after(std::span(sequence.drafts).first(drafts), adjust_.emplace_back());
+  choice.top = std::max(sequence.request.top_logprobs, sequence.wants_surprise ? 0 : -1);
+  if (drafts < sequence.drafts.size() && drafts < sequence.drafting.draft.q.size()) {
+    choice.draft = sequence.drafts[drafts];
+    choice.q = sequence.drafting.draft.q[drafts];
   }
+  add_output(choice);
 }
 
 void Step::add(Sequence& sequence, int32_t rows) {
@@ -56,14 +53,15 @@ void Step::add(Sequence& sequence, int32_t rows) {
       add_output({.score = sequence.tokens[static_cast<size_t>(position) + 1],
                   .top = std::max(sequence.request.top_logprobs, 0)});
     if (draws) {
-      Choice choice = sequence.sampler.next();
-      choice.top = sequence.request.top_logprobs;
-      add_output(choice);
+      add_draw(sequence, 0);
     }
     last_row_output = scores || draws;
   }
-  if (draws) add_drafts(sequence);
   const auto drafts = draws ? static_cast<int32_t>(sequence.drafts.size()) : 0;
+  for (int32_t i = 0; i < drafts; ++i) {
+    add_row(sequence.drafts[static_cast<size_t>(i)], sequence.size() + i);
+    add_draw(sequence, static_cast<size_t>(i) + 1);
+  }
   if (sequence.copy) copies_.push_back(*sequence.copy);
   starts_.push_back(this->rows());
   context_lengths_.push_back(sequence.computed + rows + drafts);

@@ -44,14 +44,14 @@ class Step {
  private:
   void add_row(Token token, int32_t position);
   void add_output(Choice choice);  // for the last row
-  void add_drafts(const Sequence& sequence);
+  void add_draw(const Sequence& sequence, size_t drafts);
 
   std::vector<Entry> entries_;
   std::vector<Token> tokens_;
   std::vector<int32_t> positions_, starts_, context_lengths_, page_starts_, outputs_;
   std::vector<Page> pages_;
   std::vector<PageCopy> copies_;
-  std::deque<Sampler> ahead_;  // as they will be after drafts: choices borrow their adjustments
+  std::deque<std::vector<Adjust>> adjust_;  // of choices after drafts
   PageTable table_;
   int64_t attended_ = 0;
 };

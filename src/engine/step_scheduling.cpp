@@ -7,9 +7,10 @@
 namespace martlet {
 
 void Scheduler::propose() {
-  if (!speculator_) return;
+  if (!speculator_ || decoding_.empty()) return;
   int32_t spare = options_.max_rows - static_cast<int32_t>(decoding_.size());
-  speculator_->propose(decoding_, spare);
+  speculator_->propose(decoding_,
+                       {spare, prompts_.empty() ? 0 : std::min(kLeastPrefill, options_.prefill_chunk), costs_});
   for (Sequence* sequence : decoding_) {
     std::vector<Token>& drafts = sequence->drafts;
     drafts.resize(std::min<size_t>(drafts.size(), static_cast<size_t>(std::min(sequence->most_drafts(), spare))));
@@ -88,15 +89,16 @@ void Scheduler::commit(Step& step, const Status& status, double seconds) {
   Answers answers{step.choices.data(), step.chosen.data(), step.top.data()};
   for (const Step::Entry& entry : step.entries()) {
     if (status)
-      accept(entry, answers);
+      accept(entry, answers, seconds);
     else
       finish(*entry.sequence, FinishReason::error, &status.error());
   }
   std::erase_if(running_, [](const Owned& sequence) { return sequence->finished; });
 }
 
-void Scheduler::accept(const Step::Entry& entry, Answers& answers) {
+void Scheduler::accept(const Step::Entry& entry, Answers& answers, double seconds) {
   Sequence& sequence = *entry.sequence;
+  const bool decoded = sequence.decoding();
   sequence.computed += entry.rows;
   release_copy_source(sequence);
   emitted_.clear();
@@ -113,7 +115,8 @@ void Scheduler::accept(const Step::Entry& entry, Answers& answers) {
     if (status) end = outcome(sequence);
   }
   if (!emitted_.empty()) sequence.sink->on_tokens(emitted_);
-  if (speculator_ && entry.drafts > 0) speculator_->verified(sequence, accepted);
+  if (!emitted_.empty() && !emitted_.back().prompt) ++sequence.usage.decode_steps;
+  if (speculator_ && decoded) speculator_->verified(sequence, emitted_, seconds);
   sequence.drafts.clear();
   if (!status) return finish(sequence, FinishReason::error, &status.error());
   // Not before a row's logits were seen to be sound: a page that made them NaN must reach nobody else.

@@ -21,7 +21,7 @@ bool all_known(std::span<const Token> tokens, int32_t vocabulary) {
 
 }  // namespace
 
-Status validate(const Request& request, int32_t context, int32_t vocabulary) {
+Status validate(const Request& request, int32_t context, int32_t vocabulary, bool drafts) {
   if (request.prompt.empty()) return bad("empty_prompt", "the prompt has no tokens", "prompt");
   if (request.prompt.size() > static_cast<size_t>(context))
     return bad("context_length_exceeded",
@@ -38,6 +38,9 @@ Status validate(const Request& request, int32_t context, int32_t vocabulary) {
   if (request.tenant < 0) return bad("invalid_value", "must be 0 or more", "tenant");
   if (std::abs(int64_t{request.priority}) > kMaxPriority)
     return bad("invalid_value", "must be between -100 and 100", "priority");
+  if (!drafts && request.speculation && request.speculation->mode != Speculation::Mode::off)
+    return bad("no_drafter", "nothing drafts here: start with --draft ngram or --draft MODEL, or say off",
+               "speculation");
   return validate(request.sampling, vocabulary);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,19 +34,29 @@ double gibibytes(int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-Error does_not_fit(int64_t need, const Plan& plan) {
-  return {ErrorKind::memory, "does_not_fit",
-          fmt::format(
-              "the model needs {:.2f} GiB and {:.2f} GiB may be used ({}); lower --context, raise --memory, or take a "
-              "smaller model",
-              gibibytes(need), gibibytes(plan.ceiling), plan.ceiling_source),
-          ""};
+Error does_not_fit(int64_t need, const Plan& plan, const PlanOptions& options) {
+  return {
+      ErrorKind::memory, "does_not_fit",
+      fmt::format(
+          "the model needs {:.2f} GiB{} and {:.2f} GiB may be used ({}); lower --context, raise --memory, or take a "
+          "smaller {}model",
+          gibibytes(need), options.draft ? " with its draft model" : "", gibibytes(plan.ceiling), plan.ceiling_source,
+          options.draft ? "model or draft " : ""),
+      ""};
 }
 
-// Bytes of the cache for `tokens` tokens, which are whole pages.
-std::optional<int64_t> cache_bytes(const Hyperparameters& h, const Backend& backend, int64_t tokens) {
+// The caches of the model and, where there is one, of its draft model.
+std::vector<CacheGroup> all_groups(const Hyperparameters& h, const PlanOptions& options) {
+  std::vector<CacheGroup> groups = cache_groups(h, 0);
+  if (options.draft)
+    for (const CacheGroup& group : cache_groups(options.draft->h, 0)) groups.push_back(group);
+  return groups;
+}
+
+// Bytes of the caches for `tokens` tokens, which are whole pages.
+std::optional<int64_t> cache_bytes(std::span<const CacheGroup> groups, const Backend& backend, int64_t tokens) {
   Checked sum = uint64_t{0};
-  for (const CacheGroup& group : cache_groups(h, 0)) {
+  for (const CacheGroup& group : groups) {
     const auto page = static_cast<uint64_t>(group.page_values(backend.page_tokens()));
     sum = sum + Checked(page) * static_cast<uint64_t>(backend.cache_value_bytes()) *
                     static_cast<uint64_t>(tokens / backend.page_tokens());
@@ -65,9 +77,10 @@ struct Room {
 
 // The context and pool that `bytes` of cache allow, at most `wanted` and not below `least`; nothing when that is too
 // much.
-std::optional<Room> fit(const Hyperparameters& h, const Backend& backend, Room wanted, int64_t least, int64_t bytes) {
+std::optional<Room> fit(std::span<const CacheGroup> groups, const Backend& backend, Room wanted, int64_t least,
+                        int64_t bytes) {
   const int64_t page = backend.page_tokens();
-  const int64_t page_bytes = *cache_bytes(h, backend, page);
+  const int64_t page_bytes = *cache_bytes(groups, backend, page);
   const int64_t affordable = bytes > 0 ? bytes / page_bytes * page : 0;
   if (affordable < round_up(least, page)) return std::nullopt;
   return Room{std::min(wanted.context, affordable), std::min(wanted.tokens, affordable)};
@@ -112,20 +125,27 @@ Result<Plan> make_plan(const Hyperparameters& h, int64_t weight_bytes, int64_t b
                 {"workspace", backend.workspace_bytes(step_rows(backend, options), widest_tensor(h), h.vocabulary),
                  "intermediates of one step"},
                 {"program", kProgramBytes, "code, tokenizer, requests, HTTP buffers"}};
+  if (const DraftNeeds* draft = options.draft) {
+    const int64_t work =
+        backend.workspace_bytes(step_rows(backend, options), widest_tensor(draft->h), draft->h.vocabulary);
+    plan.parts.push_back({"draft", draft->weight_bytes + work, "weights and workspace of the model that drafts"});
+  }
   const int64_t fixed = plan.total();
+  const std::vector<CacheGroup> groups = all_groups(h, options);
 
   const int64_t sequences = std::min(options.max_sequences, kDefaultFullSequences);
   const Room wanted{context, round_up(context * sequences, page)};
   const int64_t least = asked ? context : std::min<int64_t>(context, kSmallestContext);
-  const std::optional<int64_t> least_bytes = cache_bytes(h, backend, round_up(least, page));
-  if (!least_bytes || !cache_bytes(h, backend, wanted.tokens)) return overflow();
-  const std::optional<Room> room = fit(h, backend, wanted, least, ceiling.bytes - fixed);
-  if (!room) return does_not_fit(fixed + *least_bytes, plan);
+  const std::optional<int64_t> least_bytes = cache_bytes(groups, backend, round_up(least, page));
+  if (!least_bytes || !cache_bytes(groups, backend, wanted.tokens)) return overflow();
+  const std::optional<Room> room = fit(groups, backend, wanted, least, ceiling.bytes - fixed);
+  if (!room) return does_not_fit(fixed + *least_bytes, plan, options);
 
   plan.context = static_cast<int32_t>(room->context);
   plan.cache_tokens = room->tokens;
   plan.sequences = static_cast<int32_t>(room->tokens / round_up(room->context, page));
-  plan.parts.push_back({"cache", *cache_bytes(h, backend, room->tokens), "keys and values, shared by all sequences"});
+  plan.parts.push_back(
+      {"cache", *cache_bytes(groups, backend, room->tokens), "keys and values, shared by all sequences"});
   return plan;
 }
 

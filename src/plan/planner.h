@@ -10,10 +10,17 @@
 
 namespace martlet {
 
+// A second model, which drafts for the first with a cache as long.
+struct DraftNeeds {
+  Hyperparameters h;
+  int64_t weight_bytes = 0;
+};
+
 struct PlanOptions {
   int32_t context = 0;  // 0: chosen, see make_plan
   int32_t max_sequences = 32;
   int32_t prefill_chunk = 512;
+  const DraftNeeds* draft = nullptr;
 };
 
 // Adds up what running the model takes and sizes its cache, before anything of it is loaded.

@@ -16,7 +16,11 @@ json::object usage_json(const AnswerUsage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.output_tokens},
           {"total_tokens", usage.prompt_tokens + usage.output_tokens},
-          {"prompt_tokens_details", std::move(details)}};
+          {"prompt_tokens_details", std::move(details)},
+          {"completion_tokens_details",
+           {{"drafted_tokens", usage.drafted_tokens},
+            {"accepted_tokens", usage.accepted_tokens},
+            {"drafting_off_seconds", usage.drafting_off_seconds}}}};
 }
 
 json::object envelope(const AnswerHeader& header, const char* object, json::array choices) {

@@ -16,6 +16,8 @@ namespace martlet::server {
 struct AnswerUsage {
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   PrefixMiss miss = PrefixMiss::none;  // of the first prompt
+  int64_t drafted_tokens = 0, accepted_tokens = 0;
+  double drafting_off_seconds = 0;
 };
 
 // What stays the same over all objects of one answer.

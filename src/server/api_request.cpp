@@ -112,6 +112,14 @@ Status read_logprob_count(json::value& value, const std::string& name, Request& 
   return {};
 }
 
+Status read_speculation(json::value& value, const std::string& name, Request& out) {
+  MARTLET_ASSIGN(const std::string text, read_string(value, name));
+  const Result<Speculation> rule = parse_speculation(text);
+  if (!rule) return bad_field("invalid_value", rule.error().text, name);
+  out.speculation = *rule;
+  return {};
+}
+
 Status ignore_metadata(json::value& value, const std::string& name, Request&) {
   MARTLET_TRY(read_string(value, name));
   return {};
@@ -146,6 +154,7 @@ const std::vector<Field<Request>>& fields() {
       {"logprobs", kText, read_logprob_count},
       {"top_logprobs", kChat, integer<Request>(0, kMaxTopLogprobs, &Request::top_logprobs)},
       {"echo", kText, boolean(&Request::echo)},
+      {"speculation", kBoth, read_speculation},
       {"chat_template_kwargs", kChat, read_template_kwargs},
       {"user", kBoth, ignore_metadata},
       // What is not built yet, or not ours: the value that asks for nothing is harmless, others are refused.

@@ -30,6 +30,7 @@ struct ApiRequest {
   int32_t n = 1, priority = 0;
   bool stream = false, include_usage = false, echo = false, ignore_eos = false, logprobs = false;
   std::optional<int32_t> top_logprobs;
+  std::optional<Speculation> speculation;
   std::vector<std::string> stop;
   std::vector<Token> stop_tokens;
 };

@@ -81,6 +81,7 @@ Request Completion::engine_request(size_t choice) const {
   out.prompt_logprobs = scores_prompt();
   out.tenant = setup_.tenant;
   out.priority = request_.priority;
+  out.speculation = request_.speculation;
   return out;
 }
 
@@ -224,6 +225,9 @@ AnswerUsage Completion::usage() const {
   AnswerUsage out;
   for (size_t i = 0; i < choices_.size(); ++i) {
     out.output_tokens += choices_[i].text.output_tokens();
+    out.drafted_tokens += choices_[i].finish.usage.drafted_tokens;
+    out.accepted_tokens += choices_[i].finish.usage.accepted_tokens;
+    out.drafting_off_seconds += choices_[i].finish.usage.drafting_off_seconds;
     if (i % request_.n != 0) continue;
     out.prompt_tokens += static_cast<int64_t>(prompts_[i / request_.n].size());
     out.cached_tokens += choices_[i].finish.usage.cached_tokens;

@@ -54,6 +54,18 @@ constexpr EngineFigure kEngineFigures[] = {
     {"martlet_pages_evicted_total", "Cached pages that made room for others.", true,
      [](const EngineStats& s) { return double(s.pages_evicted); }},
     {"martlet_steps_total", "Steps of the engine.", true, [](const EngineStats& s) { return double(s.steps); }},
+    {"martlet_draft_failures_total", "Calls of the drafter that failed.", true,
+     [](const EngineStats& s) { return double(s.speculation.failures); }},
+    {"martlet_draft_seconds_total", "Time spent on drafting.", true,
+     [](const EngineStats& s) { return s.speculation.draft_seconds; }},
+    {"martlet_draft_price_seconds_total", "What the cost table says that drafts cost, verification included.", true,
+     [](const EngineStats& s) { return s.speculation.price_seconds; }},
+    {"martlet_draft_saved_seconds_total", "What accepted drafts would have cost without.", true,
+     [](const EngineStats& s) { return s.speculation.saved_seconds; }},
+    {"martlet_draft_off_seconds_total", "Time of sequences for which their controller wanted no drafts.", true,
+     [](const EngineStats& s) { return s.speculation.off_seconds; }},
+    {"martlet_draft_given_back", "1 when the draft model was closed to make room.", false,
+     [](const EngineStats& s) { return double(s.speculation.given_back); }},
     {"martlet_shape_compilations_total", "Kernels or graphs built for a shape; constant after start-up.", true,
      [](const EngineStats& s) { return double(s.shape_compilations); }},
 };
@@ -114,6 +126,23 @@ prometheus::MetricFamily prefix_lookups(const EngineStats& stats) {
   return family;
 }
 
+// Counters with one label, a number.
+template <size_t size>
+prometheus::MetricFamily numbered_family(const char* name, const char* help, const char* label, int first,
+                                         const std::array<uint64_t, size>& counts) {
+  prometheus::MetricFamily family;
+  family.name = name;
+  family.help = help;
+  family.type = prometheus::MetricType::Counter;
+  for (size_t i = 0; i < size; ++i) {
+    prometheus::ClientMetric metric;
+    metric.label = {{label, std::to_string(first + static_cast<int>(i))}};
+    metric.counter.value = static_cast<double>(counts[i]);
+    family.metric.push_back(metric);
+  }
+  return family;
+}
+
 }  // namespace
 
 struct Metrics::Families {
@@ -158,6 +187,13 @@ std::string Metrics::text(const EngineStats& engine, int connections) {
   for (const EngineFigure& figure : kEngineFigures) all.push_back(engine_family(figure, engine));
   for (const EngineHistogram& row : kEngineHistograms) all.push_back(engine_histogram(row, engine));
   all.push_back(prefix_lookups(engine));
+  const SpeculationStats& drafts = engine.speculation;
+  all.push_back(numbered_family("martlet_draft_tokens_total", "Tokens drafted, by position in the draft.", "position",
+                                1, drafts.drafted));
+  all.push_back(numbered_family("martlet_draft_accepted_total", "Drafted tokens that the model confirmed.", "position",
+                                1, drafts.accepted));
+  all.push_back(numbered_family("martlet_draft_decisions_total", "Sequences in steps, by the length of their draft.",
+                                "length", 0, drafts.decisions));
   return prometheus::TextSerializer().Serialize(all);
 }
 

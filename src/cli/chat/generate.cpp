@@ -65,13 +65,17 @@ double rate(double count, double seconds) {
 std::string Answer::summary() const {
   const Usage& usage = finish.usage;
   const int32_t read = usage.prompt_tokens - usage.cached_tokens;
+  const std::string drafts = usage.drafted_tokens > 0
+                                 ? fmt::format(", {} of {} drafts right", usage.accepted_tokens, usage.drafted_tokens)
+                                 : "";
   std::string cached = usage.cached_tokens > 0 ? fmt::format(", {} cached", usage.cached_tokens) : "";
   return fmt::format(
-      "TTFT {:.2f} s, prefill {:.0f} tokens/s ({} tokens{}), decode {:.1f} tokens/s ({} tokens), effective {:.1f} "
-      "tokens/s",
+      "TTFT {:.2f} s, prefill {:.0f} tokens/s ({} tokens{}), decode {:.1f} tokens/s ({} tokens{}), effective "
+      "{:.1f} tokens/s",
       first_token_seconds, rate(read, usage.prefill_seconds), read, cached,
       // The first token comes out of the prefill.
-      rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, rate(usage.output_tokens, seconds));
+      rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, drafts,
+      rate(usage.output_tokens, seconds));
 }
 
 Result<Answer> generate(const Loaded& model, Request request, bool continues,

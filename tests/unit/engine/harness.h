@@ -63,6 +63,7 @@ class RecordingSink : public RequestSink {
 struct FakeEngineOptions {
   int32_t page_tokens = 4, pages = 64, context = 128, max_sequences = 32, prefill_chunk = 16, max_queue = 1024,
           max_tenant_requests = 0;
+  std::function<Result<std::unique_ptr<Speculator>>(Backend&)> open_speculator;
 };
 
 class FakeEngine {
@@ -83,6 +84,7 @@ class FakeEngine {
     parts.open_model = [](Backend&) -> Result<std::unique_ptr<Model>> {
       return std::unique_ptr<Model>(std::make_unique<FakeModel>());
     };
+    parts.open_speculator = o.open_speculator;
     parts.weights_intact = [c = controls] { return c->weights_intact.load(); };
     engine = std::move(EngineThread::start(std::move(parts))).value();
   }

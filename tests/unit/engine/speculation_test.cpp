@@ -9,7 +9,8 @@ namespace {
 class Oracle final : public Speculator {
  public:
   Oracle(int32_t length, double right) : length_(length), right_(right) {}
-  void propose(std::span<Sequence* const> decoding, int32_t rows) override {
+  void propose(std::span<Sequence* const> decoding, const StepOutlook& step) override {
+    int32_t rows = step.spare_rows;
     for (Sequence* sequence : decoding) {
       const int32_t count = std::min({length_, sequence->most_drafts(), rows});
       sequence->drafts = expected_output(sequence->tokens, count);
@@ -18,10 +19,12 @@ class Oracle final : public Speculator {
       rows -= count;
     }
   }
-  void verified(const Sequence& sequence, int32_t accepted_now) override {
+  void verified(Sequence& sequence, std::span<const Emitted> emitted, double) override {
     proposed += static_cast<int32_t>(sequence.drafts.size());
-    accepted += accepted_now;
+    for (size_t i = 0; i < std::min(emitted.size(), sequence.drafts.size()); ++i)
+      accepted += emitted[i].token == sequence.drafts[i] ? 1 : 0;
   }
+  void forget(const Sequence&) override {}
   int32_t proposed = 0, accepted = 0;
 
  private:

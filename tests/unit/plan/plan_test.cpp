@@ -71,6 +71,20 @@ TEST_F(Planning, AContextThatWasAskedForIsNeverCut) {
   EXPECT_EQ(p.error().code, "does_not_fit");
 }
 
+TEST_F(Planning, G6_ADraftModelAndItsCacheAreCountedOrRefused) {
+  const DraftNeeds draft{model(), 50 * kMiB};
+  const PlanOptions options{.context = 4096, .draft = &draft};
+  const int64_t alone = plan(int64_t{1} << 32, {.context = 4096})->total();
+  const auto with = plan(int64_t{1} << 32, options);
+  ASSERT_TRUE(with);
+  EXPECT_GE(with->total(), alone + 50 * kMiB + with->cache_tokens * kTokenBytes);
+  EXPECT_EQ(with->parts.back().bytes, with->cache_tokens * 2 * kTokenBytes);
+  const auto refused = plan(with->total() - (with->cache_tokens - 4096) * 2 * kTokenBytes - 1, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "does_not_fit");
+  EXPECT_EQ(exit_code(refused.error().kind), 4);
+}
+
 TEST_F(Planning, G1_RefusalListsNeedHaveAndFlags) {
   const auto p = plan(120 * kMiB);
   ASSERT_FALSE(p);

@@ -1,0 +1,179 @@
+// Drafting with models that compute: tiny ones of one vocabulary, of which one drafts for another.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "backend/cpu/cpu_backend.h"
+#include "draft/model_drafter.h"
+#include "draft/ngram_drafter.h"
+#include "engine/draft_speculator.h"
+#include "engine/engine_thread.h"
+#include "engine/harness.h"
+#include "file/model_file.h"
+
+namespace martlet {
+namespace {
+
+constexpr int32_t kVocabulary = 64, kPages = 40;
+
+Result<std::unique_ptr<Model>> open(const std::string& name, Backend& backend) {
+  MARTLET_ASSIGN(const auto file, ModelFile::open("tests/golden/models/" + name + ".gguf"));
+  MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
+  return Model::create(file, h, backend, kPages);
+}
+
+// `draft`: a model's name, "ngram", or none.
+std::unique_ptr<Engine> make_engine(const std::string& draft, const char* rule) {
+  EngineThread::Parts parts;
+  parts.plan.context = 256;
+  auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
+  EXPECT_TRUE(backend) << backend.error().line();
+  parts.backend = std::move(*backend);
+  parts.scheduler = {.page_tokens = parts.backend->page_tokens(),
+                     .pages = kPages,
+                     .context = 256,
+                     .max_sequences = 16,
+                     .prefill_chunk = 64,
+                     .max_rows = 128};
+  parts.max_queue = 1024;
+  parts.vocabulary = kVocabulary;
+  parts.weights_intact = [] { return true; };
+  parts.open_model = [](Backend& b) { return open("llama", b); };
+  if (!draft.empty())
+    parts.open_speculator = [draft, rule](Backend& b) -> Result<std::unique_ptr<Speculator>> {
+      std::unique_ptr<Drafter> drafter = std::make_unique<NgramDrafter>();
+      if (draft != "ngram") {
+        MARTLET_ASSIGN(std::unique_ptr<Model> model, open(draft, b));
+        drafter = std::make_unique<ModelDrafter>(b, std::move(model), ModelDrafter::Options{kPages, 128});
+      }
+      return std::unique_ptr<Speculator>(
+          std::make_unique<DraftSpeculator>(std::move(drafter), *parse_speculation(rule), kVocabulary));
+    };
+  auto engine = EngineThread::start(std::move(parts));
+  EXPECT_TRUE(engine) << engine.error().line();
+  return std::move(*engine);
+}
+
+std::vector<std::vector<Token>> prompts(int count) {
+  std::mt19937 random(5);
+  std::vector<std::vector<Token>> out;
+  for (int i = 0; i < count; ++i) {
+    std::vector<Token> prompt;
+    if (i % 4 == 1) prompt = out[0];
+    for (int j = 0; j < 2 + i % 40; ++j) prompt.push_back(static_cast<Token>(random() % kVocabulary));
+    out.push_back(prompt);
+  }
+  return out;
+}
+
+struct Texts {
+  std::vector<std::vector<Token>> tokens;
+  int64_t drafted = 0, accepted = 0;
+};
+
+Texts generate(Engine& engine, const std::vector<std::vector<Token>>& prompts, size_t at_once,
+               const SamplingParameters& sampling, int32_t length) {
+  Texts texts;
+  for (size_t first = 0; first < prompts.size(); first += at_once) {
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (size_t i = first; i < std::min(prompts.size(), first + at_once); ++i) {
+      Request request;
+      request.prompt = prompts[i];
+      request.sampling = sampling;
+      if (request.sampling.seed) *request.sampling.seed += i;
+      request.max_tokens = length;
+      sinks.push_back(std::make_shared<RecordingSink>());
+      EXPECT_TRUE(engine.submit(request, sinks.back()));
+    }
+    for (const auto& sink : sinks) {
+      const Finish finish = sink->wait();
+      EXPECT_EQ(finish.reason, FinishReason::length);
+      texts.tokens.push_back(sink->output());
+      texts.drafted += finish.usage.drafted_tokens;
+      texts.accepted += finish.usage.accepted_tokens;
+    }
+  }
+  return texts;
+}
+
+TEST(ModelDrafts, GreedyAndSeededTextsAreTheSameWithEveryDrafterControllerAndBatchSize) {
+  const auto all = prompts(200);
+  SamplingParameters greedy, seeded;
+  greedy.temperature = 0;
+  seeded.seed = 7;
+  seeded.top_p = 0.95f;
+  seeded.repetition_penalty = 1.1f;
+  seeded.frequency_penalty = 0.2f;
+  for (const SamplingParameters& sampling : {greedy, seeded}) {
+    const auto none = make_engine("", "off");
+    const auto expected = generate(*none, all, 16, sampling, 24).tokens;
+    for (const char* draft : {"llama", "llama-linear", "qwen2", "ngram"}) {
+      for (const char* rule : {"auto", "window", "fixed:4", "fixed:8"}) {
+        const auto engine = make_engine(draft, rule);
+        const size_t at_once = std::string_view(rule) == "fixed:4" ? 1 : std::string_view(rule) == "auto" ? 16 : 5;
+        const Texts texts = generate(*engine, all, at_once, sampling, 24);
+        ASSERT_EQ(texts.tokens, expected) << draft << " " << rule;
+        if (std::string_view(draft) == "llama" && std::string_view(rule) == "fixed:4") {
+          // Its own logits, its own random numbers: all but drafts on adjustments' rounding are right.
+          EXPECT_EQ(texts.accepted, texts.drafted);
+          EXPECT_GT(texts.accepted, 200 * 15);
+        }
+        if (std::string_view(draft) == "qwen2" && std::string_view(rule) == "fixed:8") {
+          EXPECT_LT(texts.accepted, texts.drafted / 4);
+        }
+      }
+    }
+  }
+}
+
+// How often each token follows, over many unseeded texts of one prompt; the third token, so that it comes after drafts.
+std::vector<double> third_tokens(const std::string& draft, const char* rule, const SamplingParameters& sampling,
+                                 int count, Texts& texts) {
+  const auto engine = make_engine(draft, rule);
+  texts =
+      generate(*engine, std::vector<std::vector<Token>>(static_cast<size_t>(count), {3, 14, 15, 9}), 16, sampling, 4);
+  std::vector<double> counts(kVocabulary);
+  for (const std::vector<Token>& tokens : texts.tokens) ++counts[static_cast<size_t>(tokens[2])];
+  return counts;
+}
+
+TEST(ModelDrafts, DrawnTextsHaveTheDistributionOfNoDrafting) {
+  SamplingParameters plain, filtered;
+  filtered.temperature = 1.3f;
+  filtered.top_p = 0.9f;
+  filtered.presence_penalty = 1;
+  for (const SamplingParameters& sampling : {plain, filtered}) {
+    constexpr int kTexts = 3000;
+    Texts texts;
+    const auto expected = third_tokens("", "off", sampling, kTexts, texts);
+    for (const char* draft : {"llama", "llama-linear", "ngram"}) {
+      const auto seen = third_tokens(draft, "fixed:3", sampling, kTexts, texts);
+      double chi = 0, rest_a = 0, rest_b = 0;
+      int cells = -1;
+      const auto add = [&](double a, double b) {
+        chi += (a - b) * (a - b) / (a + b);  // two samples of the same size
+        ++cells;
+      };
+      for (size_t t = 0; t < seen.size(); ++t) {
+        if (expected[t] + seen[t] >= 20)
+          add(expected[t], seen[t]);
+        else
+          rest_a += expected[t], rest_b += seen[t];
+      }
+      if (rest_a + rest_b >= 20) add(rest_a, rest_b);
+      const double freedom = std::max(1, cells);
+      // Wilson and Hilferty: 4.75 sigma is one in 10^6.
+      const double limit = freedom * std::pow(1 - 2 / (9 * freedom) + 4.75 * std::sqrt(2 / (9 * freedom)), 3);
+      EXPECT_LT(chi, limit) << draft << ": " << cells << " degrees of freedom";
+      if (std::string_view(draft) == "llama") {
+        EXPECT_GT(texts.accepted, 0.8 * static_cast<double>(texts.drafted));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace martlet
