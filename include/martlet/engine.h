@@ -20,7 +20,10 @@ struct EngineOptions {
   int32_t context = 0;              // longest sequence in tokens; 0: the model's own, less what memory allows
   int32_t max_sequences = 32;       // requests that run at once; more wait in the queue
   int32_t max_queue = 1024;         // requests that may wait beside those; beyond it submit fails with `queue_full`
-  int64_t memory_ceiling = 0;       // bytes; 0: found out (cgroup, machine less a reserve)
+  int64_t memory_ceiling = 0;       // bytes, within what cgroup and machine allow; 0: just that
+  int32_t streams = 0;              // sequences of full context that must fit at once; 0: chosen
+  int64_t prompt_cache = 0;         // bytes of cache for earlier prompts, beside what running sequences may take
+  int64_t server_bytes = 0;         // buffers of a server's connections, for the plan
   int32_t prefill_chunk = 512;      // rows of one step at most
   int32_t max_tenant_requests = 0;  // requests of one tenant that may run or wait; 0: as many as fit in the queue
   double tpot_target = 0;  // seconds between tokens that prompts of others may cause; 0: 1.5 times a step without
@@ -42,6 +45,11 @@ struct Histogram {
     ++counts[bucket];
     sum += value;
   }
+  Histogram& operator+=(const Histogram& other) {
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+    sum += other.sum;
+    return *this;
+  }
 };
 
 struct EngineStats {
@@ -54,6 +62,24 @@ struct EngineStats {
   Histogram step_seconds{0.00025}, step_rows{1}, step_sequences{1};
   SpeculationStats speculation;
   bool failed = false;  // the model file changed under us: no request is taken any more
+
+  // Of several engines together.
+  EngineStats& operator+=(const EngineStats& other) {
+    running += other.running, queued += other.queued;
+    pages_total += other.pages_total, pages_used += other.pages_used, pages_cached += other.pages_cached;
+    failed |= other.failed;
+    return add_counters(other);
+  }
+  // What only ever grows.
+  EngineStats& add_counters(const EngineStats& other) {
+    requests_finished += other.requests_finished, steps += other.steps;
+    prompt_tokens += other.prompt_tokens, cached_tokens += other.cached_tokens, output_tokens += other.output_tokens;
+    shape_compilations += other.shape_compilations;
+    preemptions += other.preemptions, pages_evicted += other.pages_evicted;
+    for (size_t i = 0; i < prefix_lookups.size(); ++i) prefix_lookups[i] += other.prefix_lookups[i];
+    step_seconds += other.step_seconds, step_rows += other.step_rows, step_sequences += other.step_sequences;
+    return *this;
+  }
 };
 
 class Engine {
@@ -72,6 +98,9 @@ class Engine {
   virtual void cancel(RequestId id) = 0;
   // Stops taking requests and lets the running ones finish; returns when idle or after `seconds`, cancelling the rest.
   virtual void drain(double seconds) = 0;
+
+  // Gives the pages of earlier prompts that nobody runs on back to the system, soon. Thread-safe.
+  virtual void drop_prompt_cache() = 0;
 
   virtual EngineStats stats() const = 0;  // thread-safe
   virtual const Plan& plan() const = 0;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,14 +12,15 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/level.h"
 #include "backend/cpu/peak.h"
+#include "base/resident.h"
 #include "cli/bench_runner.h"
 #include "cli/bench_spec.h"
 #include "cli/command.h"
+#include "cli/memory_flags.h"
 #include "cli/progress.h"
-#include "cli/resident.h"
 #include "hub/resolve.h"
 #include "plan/bandwidth.h"
-#include "plan/ceiling.h"
+#include "plan/planner.h"
 
 namespace martlet::cli {
 namespace {
@@ -27,6 +29,7 @@ struct Flags {
   std::string model;
   std::vector<int32_t> prompts{512}, batches{1, 8, 32}, depths{0};
   int32_t generated = 32, repeats = 3, threads = 0;
+  int64_t memory = 0;
   bool json = false;
 };
 
@@ -51,26 +54,26 @@ struct Report {
 struct Bench {
   const Flags& flags;
   std::shared_ptr<const ModelFile> file;
-  Hyperparameters h;
+  ModelNeeds needs;
   std::unique_ptr<Backend> backend;
-  int64_t ceiling = 0;
+  Ceiling ceiling;
   MatrixValues values;
 
   // Of the caches of that many sequences.
   double cache_bytes(int32_t sequences, int64_t tokens) const {
     const int64_t page_tokens = backend->page_tokens(), pages = sequences * ((tokens + page_tokens - 1) / page_tokens);
-    return static_cast<double>(cache_groups(h, 0)[0].page_values(backend->page_tokens())) *
+    return static_cast<double>(cache_groups(needs.h, 0)[0].page_values(backend->page_tokens())) *
            static_cast<double>(backend->cache_value_bytes()) * static_cast<double>(pages);
   }
 
-  // Whether the caches of that many sequences fit beside the weights; what does not is left out of the report, aloud.
-  bool fits(int32_t sequences, int64_t tokens) const {
-    const double need = static_cast<double>(mapped_bytes(*file)) + cache_bytes(sequences, tokens);
-    const bool fit = need < static_cast<double>(ceiling);
-    if (!fit)
-      std::fprintf(stderr, "left out: batch %d with %lld tokens each does not fit in memory\n", sequences,
-                   static_cast<long long>(tokens));
-    return fit;
+  // Whether the plan has room for that many sequences; what it has not is left out of the report, aloud.
+  bool fits(int32_t sequences, int32_t tokens) const {
+    const Result<Plan> plan =
+        make_plan(needs, *backend, ceiling, {.context = tokens, .max_sequences = sequences, .streams = sequences});
+    if (!plan)
+      std::fprintf(stderr, "left out: batch %d with %d tokens each: %s\n", sequences, tokens,
+                   plan.error().line().c_str());
+    return static_cast<bool>(plan);
   }
 
   double of_peak(const Report& report, double tokens_per_s, double logits_per_s) const {
@@ -128,11 +131,12 @@ Result<Report> measure(const Flags& flags) {
   const auto begin = std::chrono::steady_clock::now();
   Bench bench{.flags = flags};
   MARTLET_ASSIGN(bench.file, ModelFile::open(path));
-  MARTLET_ASSIGN(bench.h, read_hyperparameters(*bench.file));
   bench.values = matrix_values(*bench.file);
   const int32_t rows = std::max(512, *std::max_element(flags.batches.begin(), flags.batches.end()));
   MARTLET_ASSIGN(bench.backend, make_cpu_backend({.threads = report.threads, .level = level, .max_rows = rows}));
-  bench.ceiling = memory_ceiling(0).bytes;
+  MARTLET_ASSIGN(bench.needs, model_needs(*bench.file, *bench.backend));
+  bench.needs.h.context = std::numeric_limits<int32_t>::max();  // beyond what it was trained for, speed is still speed
+  bench.ceiling = memory_ceiling(flags.memory);
   MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512));
   report.load_ms = milliseconds_since(begin);
   report.model = path;
@@ -218,6 +222,7 @@ Action define_bench(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
+  add_memory_flag(app, flags->memory);
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");
   return [flags, spec, run_spec] { return spec->parsed() ? run_spec() : run(*flags); };
 }

@@ -33,14 +33,7 @@ LoadOptions load_options(const gateway::UpstreamConfig& upstream) {
 
 Result<int64_t> planned_bytes(const gateway::UpstreamConfig& upstream) {
   const LoadOptions options = load_options(upstream);
-  MARTLET_ASSIGN(const std::string path, resolve_model(options.model));
-  MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
-  MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
-  const PlanOptions plan_options{options.engine.context, options.engine.max_sequences, options.engine.prefill_chunk};
-  MARTLET_ASSIGN(const std::unique_ptr<Backend> backend,
-                 make_cpu_backend({.max_rows = plan_options.prefill_chunk + plan_options.max_sequences}));
-  MARTLET_ASSIGN(const Plan plan, make_plan(h, mapped_bytes(*file), bytes_read_per_token(*file), *backend,
-                                            memory_ceiling(options.engine.memory_ceiling), plan_options));
+  MARTLET_ASSIGN(const Plan plan, plan_model(options, memory_ceiling(options.engine.memory_ceiling)));
   return plan.total();
 }
 

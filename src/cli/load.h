@@ -9,19 +9,20 @@
 #include "chat/chat_template.h"
 #include "file/model_file.h"
 #include "martlet/engine.h"
+#include "plan/ceiling.h"
 #include "text/tokenizer.h"
 
 namespace martlet::cli {
 
 struct LoadOptions {
-  std::string model;       // as the user wrote it; empty: the default model
+  std::string model;  // as the user wrote it; empty: the default model
   std::string backend = "cpu";
-  int32_t threads = 0;     // 0: one for each physical core that the process may use
+  int32_t threads = 0;  // 0: one for each physical core that the process may use
   EngineOptions engine;
 };
 
 struct Loaded {
-  std::string name;        // what the API calls it: alias, or the file's name without folder and extension
+  std::string name;  // what the API calls it: alias, or the file's name without folder and extension
   std::string path;
   std::shared_ptr<const ModelFile> file;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -30,5 +31,12 @@ struct Loaded {
 };
 
 Result<Loaded> load(const LoadOptions& options);
+
+// What load() may use at most: of this machine, or of the backend's device.
+Result<Ceiling> ceiling_of(const LoadOptions& options);
+// What load() would take within that much memory, without loading anything.
+Result<Plan> plan_model(const LoadOptions& options, const Ceiling& ceiling);
+// What the API calls a model that the user wrote as `model` and that lies at `path`.
+std::string api_name(const std::string& model, const std::string& path);
 
 }  // namespace martlet::cli

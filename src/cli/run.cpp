@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"
+#include "cli/memory_flags.h"
 #include "cli/style.h"
 
 namespace martlet::cli {
@@ -77,6 +78,14 @@ Result<std::vector<Token>> encode(const Loaded& model, const Flags& flags, const
   return tokens;
 }
 
+// Says so when less than the usual context fits.
+Result<Loaded> load_aloud(const LoadOptions& options) {
+  MARTLET_ASSIGN(Loaded model, load(options));
+  if (const std::string note = fit_note(model.engine->plan()); !note.empty())
+    std::fprintf(stderr, "note: %s\n", note.c_str());
+  return model;
+}
+
 Status answer_once(const Loaded& model, const Flags& flags, const std::string& prompt) {
   MARTLET_ASSIGN(std::vector<Token> tokens, encode(model, flags, prompt));
   AnswerWriter writer(!flags.raw);
@@ -101,12 +110,12 @@ Status run(Flags& flags) {
   flags.load.engine.max_sequences = 1;
   if (!interactive) {
     MARTLET_ASSIGN(const std::string prompt, one_shot_prompt(flags));
-    MARTLET_ASSIGN(const Loaded model, load(flags.load));
+    MARTLET_ASSIGN(const Loaded model, load_aloud(flags.load));
     return answer_once(model, flags, prompt);
   }
   int code = 0;
   {
-    MARTLET_ASSIGN(const Loaded model, load(flags.load));
+    MARTLET_ASSIGN(const Loaded model, load_aloud(flags.load));
     if (!model.chat_template) return Error(model.chat_template.error());
     code = chat(model, flags.chat);
   }
@@ -139,9 +148,7 @@ Action define_run(CLI::App& app) {
       app.add_flag("--raw", flags->raw, "Complete the prompt as it is, without the model's chat template");
   app.add_option("--system", flags->chat.system, "System prompt")->excludes(raw);
   add_sampling(app, *flags);
-  app.add_option("--context", flags->load.engine.context,
-                 "Tokens that prompt and answer may have together; 0: what the model and memory allow")
-      ->check(CLI::NonNegativeNumber);
+  add_memory_flags(app, flags->load.engine);
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
       ->check(CLI::NonNegativeNumber);

@@ -5,8 +5,8 @@
 #include "draft/same_vocabulary.h"
 #include "engine/draft_speculator.h"
 #include "engine/engine_thread.h"
+#include "engine/options.h"
 #include "file/model_file.h"
-#include "plan/planner.h"
 
 namespace martlet {
 namespace {
@@ -21,6 +21,8 @@ Status validate(const EngineOptions& options, const Backend& backend) {
     return bad_option("must be at least 1 and less than the rows of one step", "--max-sequences");
   if (options.max_queue < 0) return bad_option("must be 0 or more", "--max-queue");
   if (options.memory_ceiling < 0) return bad_option("must be 0 (found out) or more", "--memory");
+  if (options.streams < 0) return bad_option("must be 0 (chosen) or more", "--streams");
+  if (options.prompt_cache < 0) return bad_option("must be 0 or more", "--prompt-cache");
   if (options.prefill_chunk < 1) return bad_option("must be at least 1", "--prefill-chunk");
   if (options.max_tenant_requests < 0) return bad_option("must be 0 (no limit) or more", "--max-key-requests");
   if (!(options.tpot_target >= 0)) return bad_option("must be 0 (found out) or more", "--tpot-target");
@@ -49,21 +51,35 @@ std::function<Result<std::unique_ptr<Speculator>>(Backend&)> speculator_of(const
 
 }  // namespace
 
+PlanOptions plan_options_of(const EngineOptions& options) {
+  return {.context = options.context,
+          .max_sequences = options.max_sequences,
+          .prefill_chunk = options.prefill_chunk,
+          .streams = options.streams,
+          .prompt_cache = options.prompt_cache,
+          .server_bytes = options.server_bytes};
+}
+
+Result<Plan> plan_engine(const ModelFile& file, const Backend& backend, const Ceiling& ceiling,
+                         const EngineOptions& options) {
+  MARTLET_ASSIGN(const ModelNeeds needs, model_needs(file, backend));
+  PlanOptions plan_options = plan_options_of(options);
+  std::optional<ModelNeeds> draft;
+  if (options.draft_model) {
+    MARTLET_ASSIGN(draft, model_needs(*options.draft_model, backend));
+    plan_options.draft = &*draft;
+  }
+  return make_plan(needs, backend, ceiling, plan_options);
+}
+
 Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> file, std::unique_ptr<Backend> backend,
                                                const EngineOptions& options) {
   MARTLET_TRY(validate(options, *backend));
   if (options.draft_model) MARTLET_TRY(same_vocabulary(*file, *options.draft_model));
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
-  std::optional<DraftNeeds> draft;
-  if (options.draft_model) {
-    MARTLET_ASSIGN(const Hyperparameters draft_h, read_hyperparameters(*options.draft_model));
-    draft = DraftNeeds{draft_h, weight_bytes(*options.draft_model, *backend)};
-  }
-  const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk,
-                                 draft ? &*draft : nullptr};
+  const PlanOptions plan_options = plan_options_of(options);
   EngineThread::Parts parts;
-  MARTLET_ASSIGN(parts.plan, make_plan(h, weight_bytes(*file, *backend), bytes_read_per_token(*file), *backend,
-                                       memory_ceiling(options.memory_ceiling, *backend), plan_options));
+  MARTLET_ASSIGN(parts.plan, plan_engine(*file, *backend, memory_ceiling(options.memory_ceiling, *backend), options));
   backend->spare(parts.plan.ceiling - parts.plan.total());
   const int32_t pages = pool_pages(parts.plan, *backend);
   parts.scheduler = {.page_tokens = backend->page_tokens(),

@@ -1,10 +1,9 @@
 #include "plan/ceiling.h"
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <limits>
-#include <sstream>
+
+#include "base/control_group.h"
 
 #ifdef __APPLE__
 #include <sys/sysctl.h>
@@ -15,28 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_all(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
+// Version 1 says "no limit" by a number near 2^63.
+constexpr int64_t kNoLimit = int64_t{1} << 60;
+
+int64_t read_field(const fs::path& path, std::string_view name) {
+  return find_kernel_field(read_kernel_file(path), name).value_or(0);
 }
 
-// The number in a cgroup file; nothing for "max" and for version 1's "no limit", a number near 2^63.
-std::optional<int64_t> read_limit(const fs::path& path) {
-  const std::string text = read_all(path);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value <= 0 || value >= (int64_t{1} << 60)) return std::nullopt;
-  return value;
-}
-
-// A limit of an ancestor binds too, so the whole way up to the mount is read. In a container the path is often outside
-// what is mounted; the mount itself is then the container's own group.
-void tighten(std::optional<int64_t>& limit, const fs::path& mount, const std::string& group, const char* file) {
-  fs::path path = mount / fs::path(group).lexically_normal().relative_path();
-  for (;; path = path.parent_path()) {
-    if (const auto found = read_limit(path / file)) limit = std::min(*found, limit.value_or(*found));
-    if (path == mount || path.native().size() <= mount.native().size()) break;
-  }
+// What a group's limit leaves to this process, if it has one.
+std::optional<int64_t> room_in(const fs::path& folder, int version, int64_t own) {
+  const auto limit = read_kernel_number(folder / (version == 2 ? "memory.max" : "memory.limit_in_bytes"));
+  if (!limit || *limit <= 0 || *limit >= kNoLimit) return std::nullopt;
+  // Both count descendants; file pages can be taken back, and our own among them are planned for.
+  const int64_t held = read_field(folder / "memory.stat", version == 2 ? "anon" : "total_rss");
+  return std::max<int64_t>(*limit - *limit / 64 - std::max<int64_t>(held - own, 0), 0);
 }
 
 int64_t available_memory() {
@@ -46,42 +37,37 @@ int64_t available_memory() {
   return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : 0;
 #else
   // MemAvailable counts the page cache that can be dropped, the model file's own pages among it.
-  std::istringstream in(read_all("/proc/meminfo"));
-  for (std::string line; std::getline(in, line);) {
-    int64_t kilobytes = 0;
-    std::istringstream fields(line);
-    std::string name;
-    if (fields >> name >> kilobytes && name == "MemAvailable:") return kilobytes * 1024;
-  }
-  return 0;
+  return read_field("/proc/meminfo", "MemAvailable:") * 1024;
 #endif
 }
 
 }  // namespace
 
-std::optional<int64_t> cgroup_limit(const fs::path& root, const std::string& membership) {
-  std::optional<int64_t> limit;
-  std::istringstream lines(membership);
-  // Each line is id:controllers:path; version 2 has no controllers.
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") tighten(limit, root, group, "memory.max");
-    if (controllers.find(",memory,") != std::string::npos)
-      tighten(limit, root / "memory", group, "memory.limit_in_bytes");
+int64_t machine_ceiling(int64_t bytes) {
+  return bytes - std::max(bytes / 16, int64_t{256} << 20);
+}
+
+std::optional<int64_t> cgroup_room(const fs::path& root, const std::string& membership, int64_t own) {
+  std::optional<int64_t> room;
+  for (const MemoryGroup& group : memory_groups(root, membership)) {
+    for (const fs::path& folder : group.folders) {
+      if (const auto found = room_in(folder, group.version, own)) room = std::min(*found, room.value_or(*found));
+    }
   }
-  return limit;
+  return room;
 }
 
 Ceiling memory_ceiling(int64_t flag) {
-  if (flag > 0) return {flag, "--memory"};
-  const int64_t available = available_memory();
-  Ceiling ceiling{available - std::max(available / 16, int64_t{256} << 20), "machine less reserve"};
-  if (available == 0) ceiling = {std::numeric_limits<int64_t>::max(), "unknown machine memory"};
-  if (const auto limit = cgroup_limit("/sys/fs/cgroup", read_all("/proc/self/cgroup")); limit && *limit < ceiling.bytes)
-    ceiling = {*limit, "cgroup"};
+  Ceiling ceiling{std::numeric_limits<int64_t>::max(), "unknown machine memory"};
+  const auto lower = [&](int64_t bytes, const char* source) {
+    if (bytes < ceiling.bytes) ceiling = {bytes, source};
+  };
+  if (flag > 0) lower(flag, "--memory");
+  if (const int64_t available = available_memory(); available > 0)
+    lower(machine_ceiling(available), "machine less reserve");
+  const int64_t own = read_field("/proc/self/status", "RssAnon:") * 1024;
+  if (const auto room = cgroup_room("/sys/fs/cgroup", read_kernel_file("/proc/self/cgroup"), own))
+    lower(*room, "cgroup");
   return ceiling;
 }
 

@@ -13,8 +13,8 @@
 namespace martlet {
 namespace {
 
-// Code, tokenizer, request and HTTP buffers of a running program.
-constexpr int64_t kProgramBytes = int64_t{48} << 20;
+// Code, libraries, stacks and what the allocator keeps of a running program without a model, measured.
+constexpr int64_t kProgramBytes = int64_t{16} << 20;
 // One part in so many of a device's free memory is left alone.
 constexpr int64_t kDeviceReserve = 32;
 // A context below this is of no use to anybody; nothing smaller is chosen.
@@ -26,7 +26,8 @@ int64_t round_up(int64_t tokens, int64_t page) {
 
 Error overflow() {
   return {ErrorKind::memory, "plan_overflow",
-          "the cache that these flags ask for cannot be counted, let alone held; lower --context or --max-sequences",
+          "the cache that these flags ask for cannot be counted, let alone held; lower --context, --streams or "
+          "--max-sequences",
           ""};
 }
 
@@ -34,56 +35,88 @@ double gibibytes(int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-Error does_not_fit(int64_t need, const Plan& plan, const PlanOptions& options) {
-  return {
-      ErrorKind::memory, "does_not_fit",
-      fmt::format(
-          "the model needs {:.2f} GiB{} and {:.2f} GiB may be used ({}); lower --context, raise --memory, or take a "
-          "smaller {}model",
-          gibibytes(need), options.draft ? " with its draft model" : "", gibibytes(plan.ceiling), plan.ceiling_source,
-          options.draft ? "model or draft " : ""),
-      ""};
+Error does_not_fit(const Plan& plan, int64_t least_tokens, int64_t least_bytes, const PlanOptions& options) {
+  std::string need;
+  for (const PlanPart& part : plan.parts) need += fmt::format("{} {:.2f}, ", part.name, gibibytes(part.bytes));
+  std::string change = options.streams > 1 ? "--context or --streams" : "--context";
+  if (options.prompt_cache > 0) change += " or --prompt-cache";
+  return {ErrorKind::memory, "does_not_fit",
+          fmt::format("the model needs {:.2f} GiB ({}cache of {} tokens {:.2f}) and {:.2f} GiB may be used ({}): lower "
+                      "{}, raise --memory, or take a smaller {}",
+                      gibibytes(plan.total() + least_bytes), need, least_tokens, gibibytes(least_bytes),
+                      gibibytes(plan.ceiling), plan.ceiling_source, change, options.draft ? "model or draft" : "model"),
+          ""};
 }
 
-// The caches of the model and, where there is one, of its draft model.
-std::vector<CacheGroup> all_groups(const Hyperparameters& h, const PlanOptions& options) {
-  std::vector<CacheGroup> groups = cache_groups(h, 0);
-  if (options.draft)
-    for (const CacheGroup& group : cache_groups(options.draft->h, 0)) groups.push_back(group);
-  return groups;
-}
-
-// Bytes of the caches for `tokens` tokens, which are whole pages.
-std::optional<int64_t> cache_bytes(std::span<const CacheGroup> groups, const Backend& backend, int64_t tokens) {
+// Bytes of one page of all the model's caches.
+std::optional<int64_t> page_bytes(const Hyperparameters& h, const Backend& backend) {
   Checked sum = uint64_t{0};
-  for (const CacheGroup& group : groups) {
-    const auto page = static_cast<uint64_t>(group.page_values(backend.page_tokens()));
-    sum = sum + Checked(page) * static_cast<uint64_t>(backend.cache_value_bytes()) *
-                    static_cast<uint64_t>(tokens / backend.page_tokens());
+  for (const CacheGroup& group : cache_groups(h, 0)) {
+    sum = sum + Checked(static_cast<uint64_t>(group.page_values(backend.page_tokens()))) *
+                    static_cast<uint64_t>(backend.cache_value_bytes());
   }
   if (!sum.within(std::numeric_limits<int64_t>::max() / 2)) return std::nullopt;
   return static_cast<int64_t>(*sum.get());
 }
 
+// Bytes of `tokens` tokens, which are whole pages.
+std::optional<int64_t> cache_bytes(int64_t page_bytes, int64_t page, int64_t tokens) {
+  const Checked bytes = Checked(static_cast<uint64_t>(page_bytes)) * static_cast<uint64_t>(tokens / page);
+  if (!bytes.within(std::numeric_limits<int64_t>::max() / 2)) return std::nullopt;
+  return static_cast<int64_t>(*bytes.get());
+}
+
 // Every sequence may ask for its full context; page ids are 32 bits.
 bool countable(int64_t context, int64_t sequences, int64_t page_tokens) {
-  return Checked(static_cast<uint64_t>(context)).within(std::numeric_limits<int32_t>::max()) &&
+  return context <= std::numeric_limits<int32_t>::max() - page_tokens &&
          context * sequences / page_tokens <= std::numeric_limits<int32_t>::max();
 }
 
-struct Room {
-  int64_t context, tokens;
+// What is wanted of the cache, and what it cannot do with less than.
+struct Wish {
+  int64_t context, streams;
+  int64_t least_context, least_streams;
+  int64_t prompt_tokens = 0;  // of the prompt cache, beside the streams
+
+  int64_t least_tokens(int64_t page) const { return round_up(least_context, page) * least_streams + prompt_tokens; }
 };
 
-// The context and pool that `bytes` of cache allow, at most `wanted` and not below `least`; nothing when that is too
-// much.
-std::optional<Room> fit(std::span<const CacheGroup> groups, const Backend& backend, Room wanted, int64_t least,
-                        int64_t bytes) {
-  const int64_t page = backend.page_tokens();
-  const int64_t page_bytes = *cache_bytes(groups, backend, page);
-  const int64_t affordable = bytes > 0 ? bytes / page_bytes * page : 0;
-  if (affordable < round_up(least, page)) return std::nullopt;
-  return Room{std::min(wanted.context, affordable), std::min(wanted.tokens, affordable)};
+Wish wish_of(const Hyperparameters& h, const PlanOptions& options) {
+  const int32_t context = options.context > 0 ? options.context : std::min(h.context, options.longest_context);
+  Wish wish{context, options.streams, context, options.streams};
+  if (options.context == 0) wish.least_context = std::min(context, kSmallestContext);
+  if (options.streams == 0) {
+    wish.streams = std::min(options.max_sequences, kDefaultFullSequences);
+    wish.least_streams = 1;
+  }
+  return wish;
+}
+
+// Fills in context and tokens for `affordable` tokens of cache, which are whole pages and enough for the least.
+void fit(Plan& plan, const Wish& wish, int64_t affordable, int64_t page) {
+  const int64_t for_streams = affordable - wish.prompt_tokens;
+  const int64_t context = std::min(wish.context, for_streams / wish.least_streams / page * page);
+  const bool whole = round_up(wish.context, page) * wish.least_streams <= for_streams;
+  plan.context = static_cast<int32_t>(whole ? wish.context : context);
+  const int64_t stream = round_up(plan.context, page);
+  const int64_t tokens = std::min(stream * wish.streams, for_streams);
+  plan.sequences = static_cast<int32_t>(tokens / stream);
+  plan.cache_tokens = tokens + wish.prompt_tokens;
+}
+
+void add_fixed_parts(Plan& plan, const ModelNeeds& model, const Backend& backend, const PlanOptions& options) {
+  const int32_t rows = step_rows(backend, options);
+  plan.parts = {{"weights", model.weight_bytes,
+                 backend.device_memory() ? "on the device" : "mapped from the file, shared between processes"},
+                {"tokenizer", model.text_bytes, "vocabulary and merges"},
+                {"workspace", backend.workspace_bytes(rows, widest_tensor(model.h), model.h.vocabulary),
+                 "intermediates of one step"}};
+  if (const ModelNeeds* draft = options.draft) {
+    const int64_t work = backend.workspace_bytes(rows, widest_tensor(draft->h), draft->h.vocabulary);
+    plan.parts.push_back({"draft", draft->weight_bytes + work, "weights and workspace of the model that drafts"});
+  }
+  plan.parts.push_back({"program", kProgramBytes, "code, libraries, stacks", true});
+  if (options.server_bytes > 0) plan.parts.push_back({"server", options.server_bytes, "requests and answers", true});
 }
 
 }  // namespace
@@ -105,54 +138,47 @@ int32_t pool_pages(const Plan& plan, const Backend& backend) {
   return static_cast<int32_t>(plan.cache_tokens / backend.page_tokens());
 }
 
-Result<Plan> make_plan(const Hyperparameters& h, int64_t weight_bytes, int64_t bytes_per_token_read,
-                       const Backend& backend, const Ceiling& ceiling, const PlanOptions& options) {
+Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
+                       const PlanOptions& options) {
   const int64_t page = backend.page_tokens();
-  const bool asked = options.context > 0;
-  const int64_t context = asked ? options.context : std::min(h.context, kDefaultContext);
-  if (!countable(context, options.max_sequences, page)) return overflow();
-  if (context > h.context)
+  Wish wish = wish_of(model.h, options);
+  if (!countable(wish.context, std::max(options.max_sequences, options.streams), page)) return overflow();
+  if (wish.context > model.h.context)
     return Error{ErrorKind::usage, "invalid_value", "the context is longer than the one the model was trained for",
                  "--context"};
+  std::optional<int64_t> one_page = page_bytes(model.h, backend);
+  if (options.draft && one_page) {
+    const std::optional<int64_t> draft_page = page_bytes(options.draft->h, backend);
+    one_page = draft_page ? std::optional(*one_page + *draft_page) : std::nullopt;
+  }
+  if (!one_page || *one_page == 0) return overflow();
+  wish.prompt_tokens = (options.prompt_cache + *one_page - 1) / *one_page * page;
 
   Plan plan;
   plan.ceiling = ceiling.bytes;
   plan.ceiling_source = ceiling.source;
-  plan.model_context = h.context;
-  plan.bytes_per_token_read = bytes_per_token_read;
-  plan.parts = {{"weights", weight_bytes,
-                 backend.device_memory() ? "on the device" : "mapped from the file, shared between processes"},
-                {"workspace", backend.workspace_bytes(step_rows(backend, options), widest_tensor(h), h.vocabulary),
-                 "intermediates of one step"},
-                {"program", kProgramBytes, "code, tokenizer, requests, HTTP buffers"}};
-  if (const DraftNeeds* draft = options.draft) {
-    const int64_t work =
-        backend.workspace_bytes(step_rows(backend, options), widest_tensor(draft->h), draft->h.vocabulary);
-    plan.parts.push_back({"draft", draft->weight_bytes + work, "weights and workspace of the model that drafts"});
-  }
-  const int64_t fixed = plan.total();
-  const std::vector<CacheGroup> groups = all_groups(h, options);
+  plan.wanted_context = static_cast<int32_t>(wish.context);
+  plan.model_context = model.h.context;
+  plan.bytes_per_token_read = model.bytes_per_token_read;
+  plan.cache_bytes_per_token = *one_page / page;
+  add_fixed_parts(plan, model, backend, options);
+  const std::optional<int64_t> least_bytes = cache_bytes(*one_page, page, wish.least_tokens(page));
+  if (!least_bytes || !cache_bytes(*one_page, page, round_up(wish.context, page) * wish.streams)) return overflow();
+  const int64_t left = ceiling.bytes - plan.total();
+  if (left < *least_bytes) return does_not_fit(plan, wish.least_tokens(page), *least_bytes, options);
+  fit(plan, wish, left / *one_page * page, page);
+  if (plan.cache_tokens / page > std::numeric_limits<int32_t>::max()) return overflow();
 
-  const int64_t sequences = std::min(options.max_sequences, kDefaultFullSequences);
-  const Room wanted{context, round_up(context * sequences, page)};
-  const int64_t least = asked ? context : std::min<int64_t>(context, kSmallestContext);
-  const std::optional<int64_t> least_bytes = cache_bytes(groups, backend, round_up(least, page));
-  if (!least_bytes || !cache_bytes(groups, backend, wanted.tokens)) return overflow();
-  const std::optional<Room> room = fit(groups, backend, wanted, least, ceiling.bytes - fixed);
-  if (!room) return does_not_fit(fixed + *least_bytes, plan, options);
-
-  plan.context = static_cast<int32_t>(room->context);
-  plan.cache_tokens = room->tokens;
-  plan.sequences = static_cast<int32_t>(room->tokens / round_up(room->context, page));
-  plan.parts.push_back(
-      {"cache", *cache_bytes(groups, backend, room->tokens), "keys and values, shared by all sequences"});
+  const int64_t prompts = wish.prompt_tokens / page * *one_page;
+  plan.parts.push_back({"cache", plan.cache_tokens / page * *one_page - prompts,
+                        "keys and values, shared by all sequences; what they leave free keeps earlier prompts"});
+  if (prompts > 0) plan.parts.push_back({"prompt cache", prompts, "keys and values of earlier prompts"});
   return plan;
 }
 
 void add_roofline(Plan& plan, double bandwidth_gb_s) {
   plan.bandwidth_gb_s = bandwidth_gb_s;
-  if (plan.bytes_per_token_read > 0)
-    plan.roofline_tokens_per_s = bandwidth_gb_s * 1e9 / static_cast<double>(plan.bytes_per_token_read);
+  plan.roofline_tokens_per_s = plan.roofline_at(0);
 }
 
 }  // namespace martlet

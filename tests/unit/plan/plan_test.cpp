@@ -34,7 +34,7 @@ constexpr int64_t kTokenBytes = 16 * 4 * 128 * 2;
 class Planning : public testing::Test {
  protected:
   Result<Plan> plan(int64_t ceiling, const PlanOptions& options = {}) {
-    return make_plan(h_, 100 * kMiB, 90 * kMiB, backend_, {ceiling, "--memory"}, options);
+    return make_plan({h_, 100 * kMiB, 90 * kMiB, 1 * kMiB}, backend_, {ceiling, "--memory"}, options);
   }
   // What the model takes without a cache.
   int64_t fixed() { return plan(1 << 30)->total() - plan(1 << 30)->cache_tokens * kTokenBytes; }
@@ -62,6 +62,68 @@ TEST_F(Planning, ThePoolIsCutBeforeTheContext) {
   ASSERT_TRUE(small);
   EXPECT_EQ(small->context, 2992);  // whole pages
   EXPECT_LE(small->total(), small->ceiling);
+  EXPECT_TRUE(small->fitted());
+  EXPECT_FALSE(p->fitted());
+}
+
+TEST_F(Planning, StreamsThatWereAskedForShareTheContextThatFits) {
+  const auto p = plan(fixed() + 10000 * kTokenBytes, {.streams = 4});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->context, 2496);  // 10000 / 4 in whole pages
+  EXPECT_EQ(p->sequences, 4);
+  EXPECT_LE(p->total(), p->ceiling);
+  const auto refused = plan(fixed() + 10000 * kTokenBytes, {.context = 4096, .streams = 4});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("--streams"), std::string::npos);
+}
+
+TEST_F(Planning, ThePromptCacheComesOnTop) {
+  const auto without = plan(int64_t{8} << 30), with = plan(int64_t{8} << 30, {.prompt_cache = 64 * kMiB});
+  ASSERT_TRUE(with);
+  EXPECT_EQ(with->total() - without->total(), 64 * kMiB);
+  EXPECT_EQ(with->cache_tokens - without->cache_tokens, 64 * kMiB / kTokenBytes);
+  EXPECT_EQ(with->sequences, without->sequences);
+  EXPECT_EQ(with->parts.back().name, "prompt cache");
+}
+
+TEST_F(Planning, G6_ADraftIsCountedWithItsCache) {
+  ModelNeeds draft{h_, 10 * kMiB, 10 * kMiB, 0};
+  draft.h.layers = 4;
+  const auto alone = plan(int64_t{8} << 30), both = plan(int64_t{8} << 30, {.draft = &draft});
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->cache_bytes_per_token, kTokenBytes + kTokenBytes / 4);
+  EXPECT_GE(both->total() - alone->total(), 10 * kMiB + alone->cache_tokens * kTokenBytes / 4);
+  const auto refused = plan(alone->total(), {.context = 8192, .streams = 4, .draft = &draft});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(exit_code(refused.error().kind), 4);
+  EXPECT_NE(refused.error().text.find("draft"), std::string::npos);
+}
+
+TEST_F(Planning, WhatAProcessTakesOnceIsNotTheModels) {
+  const auto p = plan(int64_t{8} << 30, {.server_bytes = 7 * kMiB});
+  const auto without = plan(int64_t{8} << 30);
+  EXPECT_EQ(p->total() - without->total(), 7 * kMiB);
+  EXPECT_EQ(p->model_bytes(), without->model_bytes());
+  EXPECT_LT(p->model_bytes(), p->total());
+}
+
+TEST_F(Planning, TheTableSaysWhatMachinesHold) {
+  h_.layers = 160;
+  h_.context = 1 << 20;
+  const int64_t memories[] = {int64_t{100} << 20, int64_t{1} << 30, int64_t{64} << 30};
+  const auto rows = plan_table({h_, 100 * kMiB, 90 * kMiB, 0}, backend_, {}, memories);
+  ASSERT_TRUE(rows);
+  EXPECT_EQ((*rows)[0].context, 0);
+  EXPECT_EQ((*rows)[0].streams, 0);
+  EXPECT_GT((*rows)[1].context, kDefaultContext / 4);
+  EXPECT_GT((*rows)[2].streams, 30);
+  EXPECT_GT((*rows)[2].context, (*rows)[1].context);
+  // As many streams as it says must fit, and one more must not.
+  const Ceiling ceiling{machine_ceiling(memories[2]), "test"};
+  const auto streams = static_cast<int32_t>((*rows)[2].streams);
+  const ModelNeeds needs{h_, 100 * kMiB, 90 * kMiB, 0};
+  EXPECT_TRUE(make_plan(needs, backend_, ceiling, {.context = kDefaultContext, .streams = streams}));
+  EXPECT_FALSE(make_plan(needs, backend_, ceiling, {.context = kDefaultContext, .streams = streams + 1}));
 }
 
 TEST_F(Planning, AContextThatWasAskedForIsNeverCut) {
@@ -72,7 +134,7 @@ TEST_F(Planning, AContextThatWasAskedForIsNeverCut) {
 }
 
 TEST_F(Planning, G6_ADraftModelAndItsCacheAreCountedOrRefused) {
-  const DraftNeeds draft{model(), 50 * kMiB};
+  const ModelNeeds draft{model(), 50 * kMiB};
   const PlanOptions options{.context = 4096, .draft = &draft};
   const int64_t alone = plan(int64_t{1} << 32, {.context = 4096})->total();
   const auto with = plan(int64_t{1} << 32, options);
@@ -125,6 +187,8 @@ TEST_F(Planning, RooflineIsBandwidthOverBytesRead) {
   Plan p = *plan(int64_t{8} << 30);
   add_roofline(p, 9.0 * kMiB * 90 / 1e9);
   EXPECT_NEAR(p.roofline_tokens_per_s, 9, 1e-9);
+  // The cache is read too: as many bytes again halve the speed.
+  EXPECT_NEAR(p.roofline_at(90 * kMiB / kTokenBytes), 4.5, 1e-3);
 }
 
 // A made-up hierarchy below a folder of its own.
@@ -141,24 +205,35 @@ class Cgroups : public testing::Test {
 
 TEST_F(Cgroups, G2_TheTightestAncestorOfVersion2Governs) {
   write("memory.max", "max");
-  write("a/memory.max", "1000");
-  write("a/b/memory.max", "2000");
-  EXPECT_EQ(cgroup_limit(root_, "0::/a/b\n"), 1000);
-  EXPECT_EQ(cgroup_limit(root_, "0::/\n"), std::nullopt);
+  write("a/memory.max", "6400");
+  write("a/b/memory.max", "12800");
+  EXPECT_EQ(cgroup_room(root_, "0::/a/b\n", 0), 6300);  // less a sixty-fourth
+  EXPECT_EQ(cgroup_room(root_, "0::/\n", 0), std::nullopt);
 }
 
 TEST_F(Cgroups, G2_Version1AndItsNoLimit) {
   write("memory/memory.limit_in_bytes", "9223372036854771712");
-  write("memory/a/memory.limit_in_bytes", "5000");
-  EXPECT_EQ(cgroup_limit(root_, "5:cpu,memory:/a\n4:cpuset:/\n"), 5000);
-  EXPECT_EQ(cgroup_limit(root_, "5:memory:/\n"), std::nullopt);
+  write("memory/a/memory.limit_in_bytes", "6400");
+  EXPECT_EQ(cgroup_room(root_, "5:cpu,memory:/a\n4:cpuset:/\n", 0), 6300);
+  EXPECT_EQ(cgroup_room(root_, "5:memory:/\n", 0), std::nullopt);
 }
 
 TEST_F(Cgroups, G2_InAContainerTheMountItselfIsTheGroup) {
-  write("memory.max", "7000");
-  EXPECT_EQ(cgroup_limit(root_, "0::/system.slice/docker-0123.scope\n"), 7000);
-  EXPECT_EQ(cgroup_limit(root_, "0::/../../elsewhere\n"), 7000);
-  EXPECT_EQ(cgroup_limit(root_, "nonsense\n5:\n"), std::nullopt);
+  write("memory.max", "6400");
+  EXPECT_EQ(cgroup_room(root_, "0::/system.slice/docker-0123.scope\n", 0), 6300);
+  EXPECT_EQ(cgroup_room(root_, "0::/../../elsewhere\n", 0), 6300);
+  EXPECT_EQ(cgroup_room(root_, "nonsense\n5:\n", 0), std::nullopt);
+}
+
+TEST_F(Cgroups, G2_WhatOthersInTheGroupHoldIsNotOurs) {
+  write("memory.max", "6400");
+  write("memory.stat", "file 5000\nanon 1300\nanon_thp 7");
+  EXPECT_EQ(cgroup_room(root_, "0::/\n", 300), 5300);
+  write("memory.stat", "anon 999999");
+  EXPECT_EQ(cgroup_room(root_, "0::/\n", 300), 0);
+  write("memory/memory.limit_in_bytes", "6400");
+  write("memory/memory.stat", "rss 1\ntotal_rss 1000");
+  EXPECT_EQ(cgroup_room(root_, "3:memory:/\n", 0), 5300);
 }
 
 TEST(CeilingOfMemory, TheFlagWins) {

@@ -1,4 +1,4 @@
-#include "cli/resident.h"
+#include "base/resident.h"
 
 #ifdef __APPLE__
 #include <mach/mach.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #endif
 
-namespace martlet::cli {
+namespace martlet {
 
 int64_t resident_bytes() {
 #ifdef __APPLE__
@@ -24,4 +24,4 @@ int64_t resident_bytes() {
 #endif
 }
 
-}  // namespace martlet::cli
+}  // namespace martlet

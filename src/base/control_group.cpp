@@ -1,0 +1,61 @@
+#include "base/control_group.h"
+
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+namespace martlet {
+namespace {
+
+namespace fs = std::filesystem;
+
+MemoryGroup walk_up(int version, const fs::path& mount, const std::string& group) {
+  MemoryGroup out{version, {}};
+  fs::path path = mount / fs::path(group).lexically_normal().relative_path();
+  for (;; path = path.parent_path()) {
+    out.folders.push_back(path);
+    if (path == mount || path.native().size() <= mount.native().size()) return out;
+  }
+}
+
+}  // namespace
+
+std::vector<MemoryGroup> memory_groups(const fs::path& root, const std::string& membership) {
+  std::vector<MemoryGroup> out;
+  std::istringstream lines(membership);
+  // Each line is id:controllers:path; version 2 has no controllers.
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string group = line.substr(second + 1);
+    if (controllers == ",,") out.push_back(walk_up(2, root, group));
+    if (controllers.find(",memory,") != std::string::npos) out.push_back(walk_up(1, root / "memory", group));
+  }
+  return out;
+}
+
+std::string read_kernel_file(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::optional<int64_t> read_kernel_number(const fs::path& path) {
+  const std::string text = read_kernel_file(path);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<int64_t> find_kernel_field(const std::string& text, std::string_view name) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    std::string field;
+    int64_t value = 0;
+    if (fields >> field >> value && field == name) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace martlet

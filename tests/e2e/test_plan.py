@@ -1,0 +1,176 @@
+"""The memory plan: what it says, what it refuses, and whether a server that is used to the full takes what was planned."""
+import json
+import os
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import make_model
+import memory_models
+from server import Server, eventually
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def plan(program, model, *flags):
+    """(exit code, parsed plan or None, stderr)"""
+    done = subprocess.run([program, "plan", model, "--json", *flags], capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout) if done.returncode == 0 else None, done.stderr
+
+
+def part(planned, name):
+    return next(p["bytes"] for p in planned["parts"] if p["name"] == name)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("memory"), {}
+
+    def get(shape):
+        if shape not in made:
+            if memory_models.SHAPES[shape]["vocab"] and not make_model.VOCAB.is_dir():
+                pytest.skip("the reference vocabularies are not here")
+            made[shape] = memory_models.make(shape, folder / f"{shape}.gguf")
+        return made[shape]
+
+    return get
+
+
+# Refusals
+
+def test_G1_G2_refusal_names_need_have_and_flags(program, models):
+    code, _, line = plan(program, models("weights"), "--memory", "100MiB")
+    assert code == 4
+    assert re.match(r"error\[does_not_fit\]: the model needs 0\.\d+ GiB \(weights 0\.\d+, .*\) and 0\.10 GiB may be used "
+                    r"\(--memory\): lower --context, raise --memory", line), line
+    # run refuses the same way, before it answers anything
+    done = subprocess.run([program, "run", models("weights"), "--raw", "-p", "a", "--memory", "100MiB"],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 4 and done.stdout == "" and "does_not_fit" in done.stderr
+
+
+def test_G3_uncountable(program, models):
+    code, _, line = plan(program, models("nano"), "--context", "2000000000", "--streams", "4096")
+    assert code == 4 and line.startswith("error[plan_overflow]"), line
+
+
+def test_fits_the_context_down_and_says_so(program, models):
+    _, whole, _ = plan(program, models("cache"), "--memory", "8GiB")
+    code, cut, _ = plan(program, models("cache"), "--memory", "256MiB")
+    assert code == 0 and cut["context"] < whole["context"] == cut["wanted_context"] == 8192
+    assert cut["total"] <= cut["ceiling"] == 256 * MIB
+    with Server(program, models("cache"), "--memory", "256MiB") as server:
+        assert server.get("/v1/models")[2]["data"][0]["max_model_len"] == cut["context"]
+        assert f"the context is {cut['context']} tokens instead of 8192" in server.log()
+
+
+def test_table(program, models):
+    text = subprocess.run([program, "plan", models("cache"), "--table", "--bandwidth", "50,100"], capture_output=True,
+                          text=True, check=True).stdout
+    assert [line.split()[0] for line in text.splitlines()[2:]] == ["8", "16", "24", "32", "64", "128"]
+    table = json.loads(subprocess.run([program, "plan", models("cache"), "--table", "--json"], capture_output=True,
+                                      text=True, check=True).stdout)
+    streams = [row["streams"] for row in table["machines"]]
+    assert streams == sorted(streams) and streams[0] < streams[-1]
+    slow, fast = table["speeds"][0], table["speeds"][-1]
+    assert fast["tokens_per_s"] / slow["tokens_per_s"] == pytest.approx(fast["bandwidth_gb_s"] / slow["bandwidth_gb_s"])
+
+
+# Planned against measured
+
+def use_everything(server, vocabulary):
+    """Fills every page of the pool, runs the widest step and scores many rows."""
+    draw = random.Random(1)
+    length = min(250, server.get("/v1/models")[2]["data"][0]["max_model_len"] - 16)
+
+    def ask(count, **more):
+        prompts = [[draw.randrange(vocabulary) for _ in range(length)] for _ in range(count)]
+        answer = server.post("/v1/completions", {"prompt": prompts, "max_tokens": 1, **more}, timeout=300)
+        assert answer[0] == 200, answer
+
+    ask(2, echo=True, logprobs=1)
+    ask(32, n=1)
+    full = lambda: server.metric("martlet_pages_cached") + server.metric("martlet_pages_used") > \
+        server.metric("martlet_pages_total") - 40
+    for _ in range(40):
+        if full():
+            break
+        ask(64)
+    assert full()
+
+
+def peak(pid):
+    """Most memory that the process ever had, the mapped weights included."""
+    return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) << 10
+
+
+CONFIGURATIONS = [("nano", "--context", "2048"), ("words", "--context", "4096"), ("cache", "--memory", "256MiB"),
+                  ("cache", "--context", "4096", "--streams", "5"), ("weights", "--context", "512", "--streams", "2"),
+                  ("default", "--context", "2048", "--streams", "2", "--prompt-cache", "40MiB")]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=" ".join)
+def test_planned_against_measured(program, models, request, configuration):
+    name, *flags = configuration
+    model = request.getfixturevalue("default_model") if name == "default" else models(name)
+    with Server(program, model, *flags) as server:
+        planned = server.get("/health")[2]["memory"]
+        use_everything(server, 300 if name in ("nano", "cache", "weights") else 49152)
+        measured = peak(server.pid)
+    print(f"\n{name:8} {' '.join(flags):45} planned {planned['planned'] / MIB:7.1f} MiB, measured {measured / MIB:7.1f}")
+    assert measured <= planned["ceiling"]
+    slack = 32 * MIB if measured < GIB else measured * 0.05
+    assert abs(planned["planned"] - measured) <= slack
+
+
+class Group:
+    """A memory cgroup of its own with a limit, where one can be made: version 2 or 1."""
+    def __init__(self, limit):
+        name = f"martlet-test-{os.getpid()}"
+        self.folder = None
+        for version, parent in ((2, Path("/sys/fs/cgroup")), (1, Path("/sys/fs/cgroup/memory"))):
+            files = {2: ("memory.max", "memory.peak"), 1: ("memory.limit_in_bytes", "memory.max_usage_in_bytes")}[version]
+            folder = parent / name
+            try:
+                folder.mkdir()
+                (folder / files[0]).write_text(str(limit))
+            except OSError:
+                if folder.is_dir():
+                    folder.rmdir()
+                continue
+            self.folder, self.peak_file, self.version = folder, folder / files[1], version
+            return
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self):
+        eventually(lambda: not (self.folder / "cgroup.procs").read_text(), 10)
+        self.folder.rmdir()
+
+
+def test_G2_stays_within_a_cgroup(program, models):
+    limit = 400 * MIB
+    group = Group(limit)
+    if not group.folder:
+        pytest.skip("no memory cgroup can be made here: the peak of the process alone is held to the plan")
+    try:
+        with Server(program, models("cache"), "--streams", "1", start=group.enter) as server:
+            memory = server.get("/health")[2]["memory"]
+            assert limit * 0.9 < memory["ceiling"] < limit
+            assert memory["planned"] <= memory["ceiling"]
+            use_everything(server, 300)
+            assert server.process.poll() is None
+            print(f"\ncgroup version {group.version}: limit {limit / MIB:.0f} MiB, planned {memory['planned'] / MIB:.1f}, "
+                  f"peak of the process {peak(server.pid) / MIB:.1f}, of the group "
+                  f"{int(group.peak_file.read_text()) / MIB:.1f}")
+            assert peak(server.pid) <= memory["ceiling"]
+            assert int(group.peak_file.read_text()) <= limit
+        with Server(program, models("cache"), "--context", "32768", wait=False, start=group.enter) as server:
+            assert server.process.wait(20) == 4
+            assert "(cgroup)" in server.log(), server.log()
+    finally:
+        group.remove()
