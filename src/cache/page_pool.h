@@ -24,6 +24,7 @@ class PagePool {
 
   int32_t total() const { return static_cast<int32_t>(references_.size()); }
   int32_t free() const { return static_cast<int32_t>(free_.size()); }
+  const std::vector<Page>& free_pages() const { return free_; }
   int32_t reclaimable() const { return reclaimable_; }               // held by the tree alone
   int32_t used() const { return total() - free() - reclaimable(); }  // held by sequences
   int32_t references(Page page) const { return references_[static_cast<size_t>(page)]; }

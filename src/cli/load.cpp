@@ -22,8 +22,7 @@ Result<std::unique_ptr<Backend>> backend_for(const LoadOptions& options) {
 
 std::string api_name(const std::string& model, const std::string& path) {
   if (model.empty()) return std::string(default_alias().name);
-  // Answers carry it as JSON, whatever bytes the file's name has.
-  return find_alias(model) ? model : printable(std::filesystem::path(path).stem().string());
+  return find_alias(model) ? model : std::filesystem::path(path).stem().string();
 }
 
 Result<Ceiling> ceiling_of(const LoadOptions& options) {

@@ -40,6 +40,7 @@ class EngineThread final : public Engine {
   Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink) override;
   void cancel(RequestId id) override { mailbox_.cancel(id); }
   void drain(double seconds) override;
+  void drop_prompt_cache() override { mailbox_.drop_cache(); }
   EngineStats stats() const override;
   const Plan& plan() const override { return parts_.plan; }
   int32_t context() const override { return parts_.plan.context; }

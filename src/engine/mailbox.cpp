@@ -32,6 +32,12 @@ void Mailbox::cancel_all() {
   arrived_.notify_one();
 }
 
+void Mailbox::drop_cache() {
+  const std::lock_guard lock(mutex_);
+  mail_.drop_cache = true;
+  arrived_.notify_one();
+}
+
 void Mailbox::close(Error why) {
   const std::lock_guard lock(mutex_);
   if (!closed_) closed_ = std::move(why);
@@ -60,7 +66,7 @@ void Mailbox::ended(std::span<const int32_t> tenants) {
 }
 
 bool Mailbox::empty() const {
-  return mail_.submissions.empty() && mail_.cancels.empty() && !mail_.cancel_all && !mail_.stop;
+  return mail_.submissions.empty() && mail_.cancels.empty() && !mail_.cancel_all && !mail_.drop_cache && !mail_.stop;
 }
 
 void Mailbox::wait(std::chrono::milliseconds timeout) {

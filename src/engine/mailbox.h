@@ -35,6 +35,7 @@ class Mailbox {
     std::vector<Submission> submissions;
     std::vector<RequestId> cancels;  // after the submissions
     bool cancel_all = false;
+    bool drop_cache = false;
     bool stop = false;
   };
 
@@ -43,6 +44,7 @@ class Mailbox {
   Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink);
   void cancel(RequestId id);
   void cancel_all();
+  void drop_cache();
   void close(Error why);  // submit fails from now on; the first reason stays
   void stop();
   uint64_t submitted() const;

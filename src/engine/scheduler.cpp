@@ -207,6 +207,11 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* err
   sequence.sink->on_finish(finish);
 }
 
+std::vector<Page> Scheduler::drop_cache() {
+  while (tree_.evict()) continue;
+  return pool_.free_pages();
+}
+
 EngineStats Scheduler::stats() const {
   EngineStats stats = stats_;
   if (speculator_) stats.speculation = speculator_->stats();

@@ -54,6 +54,9 @@ class Scheduler {
   // were not chosen. An error fails the requests of that step only.
   void commit(Step& step, const Status& status, double seconds);
 
+  // Forgets every prefix that nobody runs on. Returns the pages that hold nothing any more.
+  std::vector<Page> drop_cache();
+
   int32_t queued() const { return static_cast<int32_t>(queue_.size()); }
   // Tenants of the requests that ended since the last call.
   std::vector<int32_t> take_ended() { return std::exchange(ended_, {}); }

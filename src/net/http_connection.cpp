@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <random>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
@@ -38,6 +39,14 @@ bool has_large_body(const HttpRequest& head) {
   size_t bytes = 0;
   std::from_chars(length.data(), length.data() + length.size(), bytes);
   return head.has_body && (length.empty() || bytes > kLargeBody);
+}
+
+std::string random_id() {
+  static thread_local std::mt19937_64 generator{std::random_device{}()};
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (uint64_t bits = generator(); out.size() < 16; bits >>= 4) out += kDigits[bits & 15];
+  return out;
 }
 
 HttpResponse too_many_bodies() {
@@ -130,6 +139,8 @@ asio::awaitable<bool> HttpConnection::write_all(std::string_view bytes) {
 }
 
 asio::awaitable<bool> HttpConnection::refuse_request(const HttpRequest* request, HttpResponse response) {
+  // Who has no key gets the same bytes whatever was asked.
+  if (request && response.status != 401) response.fields.push_back({"x-request-id", request->id});
   const std::string wire = response_head(response, Framing::length, false) + response.body;
   co_await write_all(wire);
   handler_.finished(request, response.status, Clock::now() - began_);
@@ -164,6 +175,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   going = co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout);
   if (!going) co_return false;
   if (parser.state() == HttpParser::State::refused) co_return co_await refuse_request(nullptr, parser.refusal());
+  parser.request().id = random_id();
   std::optional<HttpResponse> refusal = screen(parser.request());
   if (refusal) co_return co_await refuse_request(&parser.request(), std::move(*refusal));
   if (parser.request().expects_continue) going = co_await write_all(kContinue);
@@ -212,6 +224,7 @@ asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exc
     const bool keep_alive = request.keep_alive && !out.close && !stopping_ && (request.http11 || !out.stream);
     if (out.head) {
       large_body_.reset();
+      out.head->fields.push_back({"x-request-id", request.id});
       if (out.stream) framing = request.http11 ? Framing::chunked : Framing::until_close;
       wire = response_head(*out.head, framing, keep_alive) + out.head->body;
     }

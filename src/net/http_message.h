@@ -14,6 +14,7 @@ struct HttpField {
 };
 
 struct HttpRequest {
+  std::string id;      // ours, for logs and the answer's x-request-id: what a client sends by that name is not repeated
   std::string method;  // "POST"
   std::string path;    // "/v1/models", as sent: no percent decoding, so nothing can hide in an escape
   std::string query;   // what follows '?', without it

@@ -193,5 +193,18 @@ void CpuBackend::write_page(ModelId model, int32_t group, Page page, std::span<c
   std::ranges::copy(bytes, to.begin());
 }
 
+void CpuBackend::discard(ModelId model, int32_t group, std::span<const Page> pages) {
+  const PagedCache& cache = models_[static_cast<size_t>(model)]->caches[static_cast<size_t>(group)];
+  std::vector<Page> sorted(pages.begin(), pages.end());
+  std::ranges::sort(sorted);
+  // Neighbours go together: a system page between two of them would stay otherwise.
+  for (size_t first = 0, end = 0; first < sorted.size(); first = end) {
+    end = first + 1;
+    while (end < sorted.size() && sorted[end] == sorted[end - 1] + 1) ++end;
+    const std::span<std::byte> from = cache.page(sorted[first]);
+    give_back({from.data(), from.size() * (end - first)});
+  }
+}
+
 }  // namespace cpu
 }  // namespace martlet

@@ -1,6 +1,7 @@
 #include "backend/cpu/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace martlet::cpu {
 namespace {
@@ -23,6 +24,18 @@ Mapping::Mapping(int64_t bytes) {
 
 Mapping::~Mapping() {
   if (data_) munmap(data_, static_cast<size_t>(size_));
+}
+
+void give_back(std::span<std::byte> bytes) {
+#ifdef __APPLE__
+  constexpr int kAdvice = MADV_FREE;
+#else
+  constexpr int kAdvice = MADV_DONTNEED;
+#endif
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, kAdvice);
 }
 
 }  // namespace martlet::cpu

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace martlet::cpu {
@@ -28,5 +29,9 @@ class Mapping {
   std::byte* data_ = nullptr;
   int64_t size_ = 0;
 };
+
+// The system pages that lie wholly inside `bytes`, part of a Mapping, go back to the system; they are zero when they
+// are touched again, or keep what they held.
+void give_back(std::span<std::byte> bytes);
 
 }  // namespace martlet::cpu

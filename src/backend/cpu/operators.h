@@ -49,6 +49,7 @@ class CpuBackend final : public Backend {
   int64_t page_bytes(ModelId model, int32_t group) const override;
   void read_page(ModelId model, int32_t group, Page page, std::span<std::byte> out) override;
   void write_page(ModelId model, int32_t group, Page page, std::span<const std::byte> bytes) override;
+  void discard(ModelId model, int32_t group, std::span<const Page> pages) override;
 
   Tensor embed(Weight table) override;
   Tensor norm(const Tensor& x, const Norm& norm) override;

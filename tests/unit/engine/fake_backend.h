@@ -107,6 +107,10 @@ class FakeBackend final : public Backend {
   int64_t page_bytes(ModelId, int32_t) const override { return 8 * page_tokens_; }
   void read_page(ModelId, int32_t, Page, std::span<std::byte>) override {}
   void write_page(ModelId, int32_t, Page, std::span<const std::byte>) override {}
+  void discard(ModelId, int32_t, std::span<const Page> pages) override {
+    discarded_ = static_cast<int32_t>(pages.size());
+    for (const Page page : pages) std::fill_n(keys_.begin() + page * page_tokens_, page_tokens_, kPoison);
+  }
   Tensor embed(Weight) override { return {}; }
   Tensor norm(const Tensor&, const Norm&) override { return {}; }
   Tensor linear(const Tensor&, Weight, const Tensor*) override { return {}; }
@@ -118,6 +122,7 @@ class FakeBackend final : public Backend {
   Tensor gather_outputs(const Tensor&) override { return {}; }
 
   int32_t weights_ = 0, biases_ = 0;
+  std::atomic<int32_t> discarded_{0};
   std::vector<Attention> attentions_;  // of every attend() so far
 
  private:

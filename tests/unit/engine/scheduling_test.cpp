@@ -88,6 +88,24 @@ TEST(Scheduling, PrefixIsAdoptedWhileItsOwnerRuns) {
   EXPECT_EQ(owner->output(), expected_output(prompt, 90));
 }
 
+TEST(Scheduling, G8_DroppedPrefixesAreComputedAnewAndStreamsGoOn) {
+  FakeEngine fake;
+  fake.controls->step_milliseconds = 1;
+  std::mt19937 random(5);
+  const std::vector<Token> gone = random_tokens(random, 50), kept = random_tokens(random, 24);
+  fake.submit(greedy(gone, 2))->wait();
+  const auto stream = fake.submit(greedy(kept, 90));
+  stream->wait_for_tokens(1);
+  EXPECT_GT(fake.stats_when([](const EngineStats& s) { return s.pages_cached > 0; }).pages_cached, 0);
+  fake.engine->drop_prompt_cache();
+  fake.stats_when([](const EngineStats& s) { return s.pages_cached == 0; });
+  const auto again = fake.submit(greedy(gone, 2));
+  EXPECT_EQ(again->wait().usage.cached_tokens, 0);
+  EXPECT_EQ(again->output(), expected_output(gone, 2));
+  stream->wait();
+  EXPECT_EQ(stream->output(), expected_output(kept, 90));
+}
+
 TEST(Scheduling, StopTokenEndsAndIsMarked) {
   FakeEngine fake;
   const std::vector<Token> expected = expected_output({1, 2}, 6);
