@@ -78,6 +78,7 @@ struct EngineStats {
     preemptions += other.preemptions, pages_evicted += other.pages_evicted;
     for (size_t i = 0; i < prefix_lookups.size(); ++i) prefix_lookups[i] += other.prefix_lookups[i];
     step_seconds += other.step_seconds, step_rows += other.step_rows, step_sequences += other.step_sequences;
+    speculation += other.speculation;
     return *this;
   }
 };

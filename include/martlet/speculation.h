@@ -37,6 +37,18 @@ struct SpeculationStats {
   double saved_seconds = 0;  // what the accepted drafts would have cost without
   double off_seconds = 0;    // sum over sequences of the time for which their controller had drafting off
   bool given_back = false;   // the draft model was closed to make room
+
+  // Of several engines together.
+  SpeculationStats& operator+=(const SpeculationStats& other) {
+    const auto add = [](auto& to, const auto& from) {
+      for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+    };
+    add(drafted, other.drafted), add(accepted, other.accepted), add(decisions, other.decisions);
+    failures += other.failures, draft_seconds += other.draft_seconds, price_seconds += other.price_seconds;
+    saved_seconds += other.saved_seconds, off_seconds += other.off_seconds;
+    given_back |= other.given_back;
+    return *this;
+  }
 };
 
 }  // namespace martlet

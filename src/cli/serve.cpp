@@ -2,48 +2,60 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
-#include "cli/load.h"
+#include "cli/live_line.h"
+#include "cli/memory_flags.h"
+#include "cli/progress.h"
+#include "cli/served_files.h"
 #include "cli/stop_signals.h"
+#include "hub/resolve.h"
+#include "server/duration.h"
 #include "server/server.h"
 
 namespace martlet::cli {
 namespace {
 
-using server::ServedModel;
 using server::Server;
 using server::ServerOptions;
 
 constexpr double kDrainSeconds = 30;
 constexpr std::chrono::milliseconds kFailureCheck{250};  // how soon a model file that changed ends the server
 
+enum class LogFormat { automatic, text, json };
+const std::map<std::string, LogFormat> kLogFormats = {
+    {"auto", LogFormat::automatic}, {"text", LogFormat::text}, {"json", LogFormat::json}};
+
 struct Flags {
   std::vector<std::string> models;
+  std::string folder, keep_alive = "-1", pressure = "system";
   ServerOptions server;
   LoadOptions load;
   DraftFlags draft;
+  LogFormat log_format = LogFormat::automatic;
   size_t max_body_mib = 16;
   double tpot_target_ms = 0;
 };
 
-void define_flags(CLI::App& app, Flags& flags) {
-  net::HttpServerOptions& http = flags.server.http;
+void define_model_flags(CLI::App& app, Flags& flags) {
   app.add_option("model", flags.models,
-                 "A .gguf file, hf:owner/repository[:file] or an alias; the default model if absent");
-  app.add_option("--host", http.host, "Address to listen on; others than this machine need --api-key")
+                 "Models: .gguf files, hf:owner/repository[:file] or aliases; the first is loaded at once and called "
+                 "\"default\". Absent: the default model");
+  app.add_option("--models", flags.folder, "Serve every .gguf file of this folder too, each loaded on first use");
+  app.add_option("--keep-alive", flags.keep_alive,
+                 "How long an idle model stays loaded (300, 5m, 1h); negative: until its memory is wanted")
       ->capture_default_str();
-  app.add_option("--port", http.port, "Port to listen on; 0 takes a free one and prints it")->capture_default_str();
-  app.add_option("--api-key", flags.server.api_keys, "Key that requests must show; may be given several times")
-      ->delimiter(',');
-  app.add_option("--context", flags.load.engine.context,
-                 "Longest sequence in tokens; 0: what the model and memory allow")
+  add_memory_flags(app, flags.load.engine);
+  app.add_option("--pressure", flags.pressure,
+                 "Who says that the machine is short of memory: system, off, or file:PATH for rehearsals")
       ->capture_default_str();
-  app.add_option("--max-sequences", flags.load.engine.max_sequences, "Requests that run at once; more wait")
+  app.add_option("--max-sequences", flags.load.engine.max_sequences, "Requests of a model that run at once; more wait")
+      ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--max-queue", flags.load.engine.max_queue, "Requests that may wait; more get 429")
       ->capture_default_str();
@@ -58,6 +70,15 @@ void define_flags(CLI::App& app, Flags& flags) {
   app.add_option("--backend", flags.load.backend, kBackendHelp)->capture_default_str();
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
       ->capture_default_str();
+}
+
+void define_http_flags(CLI::App& app, Flags& flags) {
+  net::HttpServerOptions& http = flags.server.http;
+  app.add_option("--host", http.host, "Address to listen on; others than this machine need --api-key")
+      ->capture_default_str();
+  app.add_option("--port", http.port, "Port to listen on; 0 takes a free one and prints it")->capture_default_str();
+  app.add_option("--api-key", flags.server.api_keys, "Key that requests must show; may be given several times")
+      ->delimiter(',');
   app.add_option("--max-connections", http.max_connections, "Open connections; more get 503")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
@@ -67,23 +88,60 @@ void define_flags(CLI::App& app, Flags& flags) {
   add_draft_flags(app, flags.draft);
   app.add_flag("--chat-template-kwargs", flags.server.policy.template_kwargs,
                "Let requests pass variables to the chat template");
+  app.add_option("--log-format", flags.log_format, "text, json (a line an event), or auto: text on a terminal")
+      ->transform(CLI::CheckedTransformer(kLogFormats))
+      ->default_str("auto");
 }
 
-Status check(const Flags& flags) {
-  // Each engine plans memory as if it were alone: several would promise the same bytes.
-  if (flags.models.size() > 1) {
-    return Error{ErrorKind::usage, "one_model", "one model can be served at a time; start a server for each", "model"};
-  }
+Status prepare(Flags& flags) {
   for (const std::string& key : flags.server.api_keys) {
     if (key.empty()) return Error{ErrorKind::usage, "empty_key", "an API key must not be empty", "--api-key"};
   }
+  const auto keep_alive = server::parse_duration(flags.keep_alive);
+  if (!keep_alive)
+    return Error{ErrorKind::usage, "invalid_value", "must be seconds, or a time such as 5m or 1h", "--keep-alive"};
+  flags.server.keep_alive = *keep_alive;
+  MARTLET_ASSIGN(flags.server.pressure, net::make_pressure_source(flags.pressure));
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  flags.server.http.parser.body_bytes = flags.max_body_mib << 20;
+  flags.server.json_log =
+      flags.log_format == LogFormat::json || (flags.log_format == LogFormat::automatic && !terminal);
+  flags.server.live_line = terminal && !flags.server.json_log;
+  flags.load.engine.tpot_target = flags.tpot_target_ms / 1000;
+  flags.load.engine.server_bytes = server_bytes(flags.server.http.max_connections);
   return {};
 }
 
-std::shared_ptr<const ServedModel> served(Loaded loaded) {
-  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return std::make_shared<ServedModel>(ServedModel{std::move(loaded.name), now, std::move(loaded.tokenizer),
-                                                   std::move(loaded.chat_template), std::move(loaded.engine)});
+// Models that were named are looked at now, so that what cannot be served is said at once; those of a folder when
+// somebody asks for them.
+Status add_models(Server& server, const Flags& flags, const Ceiling& ceiling) {
+  const auto add = [&](const std::string& model, bool check) -> Status {
+    LoadOptions options = flags.load;
+    options.model = model;
+    MARTLET_ASSIGN(const std::string path, resolve_model(model));
+    auto source = served_file(options, path, ceiling, [&server](const std::string& text) { server.note(text); });
+    if (check) MARTLET_TRY(source->plan({}));
+    return server.models().add(std::move(source));
+  };
+  for (const std::string& model : flags.models) MARTLET_TRY(add(model, true));
+  if (flags.models.empty() && flags.folder.empty()) MARTLET_TRY(add("", true));
+  if (flags.folder.empty()) return {};
+  MARTLET_ASSIGN(const std::vector<std::string> files, model_files(flags.folder));
+  for (const std::string& file : files) MARTLET_TRY(add(file, false));
+  return {};
+}
+
+// Loads the first model that was named, and says what there is.
+Result<std::string> ready_line(Server& server, const Flags& flags) {
+  const size_t count = server.models().list().size();
+  if (flags.models.empty() && !flags.folder.empty())
+    return fmt::format("ready: {} serves {} models, each loaded when it is asked for", server.address(), count);
+  MARTLET_ASSIGN(const server::ModelManager::Model model, server.models().acquire_now("default"));
+  if (const std::string note = fit_note(model->engine->plan()); !note.empty()) server.note(note);
+  std::string out = fmt::format("ready: {} serves {} with a context of {} tokens", server.address(),
+                                printable(model->name), model->engine->context());
+  if (count > 1) out += fmt::format(" and {} more, loaded when asked for", count - 1);
+  return out;
 }
 
 Error model_changed() {
@@ -91,27 +149,26 @@ Error model_changed() {
 }
 
 Status serve(Flags& flags) {
-  MARTLET_TRY(check(flags));
+  MARTLET_TRY(prepare(flags));
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
   ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
-  flags.server.http.parser.body_bytes = flags.max_body_mib << 20;
-  flags.load.engine.tpot_target = flags.tpot_target_ms / 1000;
-  flags.server.json_log = !isatty(STDERR_FILENO);
-  if (!flags.models.empty()) flags.load.model = flags.models.front();
+  const Ceiling ceiling = memory_ceiling(flags.load.engine.memory_ceiling);
+  flags.server.memory = ceiling.bytes;
   MARTLET_ASSIGN(const std::unique_ptr<Server> server, Server::start(flags.server));
   server->note("listening on " + server->address());
-  MARTLET_ASSIGN(Loaded loaded, load(flags.load));
-  if (!loaded.chat_template) server->note("this model's chat template cannot be used: chat requests will be refused");
-  const std::shared_ptr<const ServedModel> model = served(std::move(loaded));
-  server->serve(model);
+  MARTLET_TRY(add_models(*server, flags, ceiling));
+  MARTLET_ASSIGN(const std::string ready, ready_line(*server, flags));
+  server->open();
   signals.may_drain();
-  std::printf("ready: %s serves %s with a context of %d tokens\n", server->address().c_str(), model->name.c_str(),
-              model->engine->context());
+  std::printf("%s\n", ready.c_str());
   std::fflush(stdout);
+  LiveLine live(*server);
   while (!signals.wait_for(kFailureCheck)) {
     if (server->failed()) return model_changed();
+    if (flags.server.live_line) live.update();
   }
+  if (flags.server.live_line) live.wipe();
   server->note("draining");
   server->drain(kDrainSeconds);
   return {};
@@ -121,7 +178,8 @@ Status serve(Flags& flags) {
 
 Action define_serve(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
-  define_flags(app, *flags);
+  define_model_flags(app, *flags);
+  define_http_flags(app, *flags);
   return [flags] { return serve(*flags); };
 }
 

@@ -14,20 +14,22 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-AccessLog::AccessLog(bool json) : json_(json) {
+AccessLog::AccessLog(bool json, bool live_line) : json_(json) {
   auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>();
   logger_ = std::make_shared<spdlog::logger>("serve", std::move(sink));
-  logger_->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})" : "%H:%M:%S.%e %^%l%$ %v");
+  const std::string wipe = live_line ? "\r\x1b[K" : "";
+  logger_->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})" : wipe + "%H:%M:%S.%e %^%l%$ %v");
   logger_->flush_on(spdlog::level::info);
 }
 
-void AccessLog::request(const char* route, int status, std::chrono::nanoseconds took) {
+void AccessLog::request(std::string_view id, const char* route, int status, std::chrono::nanoseconds took) {
   const double milliseconds = std::chrono::duration<double, std::milli>(took).count();
   const auto level = status >= 500 ? spdlog::level::warn : spdlog::level::info;
   if (json_) {
-    logger_->log(level, R"("event":"request","route":{},"status":{},"ms":{:.3f})", quoted(route), status, milliseconds);
+    logger_->log(level, R"("event":"request","id":{},"route":{},"status":{},"ms":{:.3f})", quoted(id), quoted(route),
+                 status, milliseconds);
   } else {
-    logger_->log(level, "{} {} {:.1f} ms", route, status, milliseconds);
+    logger_->log(level, "{} {} {} {:.1f} ms", id, route, status, milliseconds);
   }
 }
 

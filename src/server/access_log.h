@@ -16,8 +16,10 @@ namespace martlet::server {
 // paths; no key, prompt or other user bytes come near it.
 class AccessLog {
  public:
-  explicit AccessLog(bool json);
-  void request(const char* route, int status, std::chrono::nanoseconds took);
+  // `live_line`: a line that is redrawn stands on the same terminal, to be wiped before anything is written.
+  explicit AccessLog(bool json, bool live_line = false);
+  // `id`: the request's, which its answer carries too; empty when there was no readable request.
+  void request(std::string_view id, const char* route, int status, std::chrono::nanoseconds took);
   void note(std::string_view text);  // fixed words
   void failure(const Error& error);  // of our own: kind internal, io, model
 

@@ -5,7 +5,9 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <boost/json/serialize.hpp>
 
+#include "server/duration.h"
 #include "server/field.h"
 #include "server/messages.h"
 
@@ -120,6 +122,14 @@ Status read_speculation(json::value& value, const std::string& name, Request& ou
   return {};
 }
 
+Status read_keep_alive(json::value& value, const std::string& name, Request& out) {
+  out.keep_alive = parse_duration(value.is_string() ? std::string_view(value.get_string()) : json::serialize(value));
+  if (!out.keep_alive)
+    return bad_field("invalid_value", "must be seconds, or a time like \"5m\"; negative: until the memory is wanted",
+                     name);
+  return {};
+}
+
 Status ignore_metadata(json::value& value, const std::string& name, Request&) {
   MARTLET_TRY(read_string(value, name));
   return {};
@@ -156,6 +166,7 @@ const std::vector<Field<Request>>& fields() {
       {"echo", kText, boolean(&Request::echo)},
       {"speculation", kBoth, read_speculation},
       {"chat_template_kwargs", kChat, read_template_kwargs},
+      {"keep_alive", kBoth, read_keep_alive},
       {"user", kBoth, ignore_metadata},
       // What is not built yet, or not ours: the value that asks for nothing is harmless, others are refused.
       {"best_of", kText, only<Request>(1)},

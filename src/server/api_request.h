@@ -2,6 +2,7 @@
 
 // A completion request of the OpenAI API, checked: every field of the body honoured or refused by name.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct ApiRequest {
   std::optional<Speculation> speculation;
   std::vector<std::string> stop;
   std::vector<Token> stop_tokens;
+  std::optional<std::chrono::duration<double>> keep_alive;  // seconds; negative: until its memory is wanted
 };
 
 struct ApiPolicy {

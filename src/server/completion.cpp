@@ -1,7 +1,5 @@
 #include "server/completion.h"
 
-#include <random>
-
 #include <fmt/format.h>
 
 #include "net/sse.h"
@@ -9,11 +7,6 @@
 
 namespace martlet::server {
 namespace {
-
-std::string random_id(const char* prefix) {
-  static thread_local std::mt19937_64 generator{std::random_device{}()};
-  return fmt::format("{}-{:016x}", prefix, generator());
-}
 
 int64_t unix_time() {
   return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -39,8 +32,8 @@ Completion::Completion(Setup setup, ApiRequest request, std::vector<std::vector<
     : setup_(std::move(setup)), request_(std::move(request)), prompts_(std::move(prompts)) {
   const bool chat = setup_.endpoint == Endpoint::chat;
   format_ = answer_format(setup_.endpoint, setup_.model->tokenizer);
-  header_ = {random_id(chat ? "chatcmpl" : "cmpl"), unix_time(), setup_.model->name, request_.logprobs,
-             request_.stream && request_.include_usage};
+  header_ = {fmt::format("{}-{}", chat ? "chatcmpl" : "cmpl", setup_.exchange->request().id), unix_time(),
+             setup_.model->name, request_.logprobs, request_.stream && request_.include_usage};
   for (size_t i = 0; i < prompts_.size() * request_.n; ++i) {
     choices_.push_back({ChoiceText(setup_.model->tokenizer, request_.stop, chat || request_.echo, request_.logprobs)});
     if (request_.echo) choices_.back().echoed = prompts_[i / request_.n];

@@ -3,33 +3,39 @@
 // What each route does. The handlers run on the I/O thread and leave to a worker whatever takes time: parsing,
 // rendering and tokenizing a body of many megabytes must not hold up everyone's tokens.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "net/exchange.h"
 #include "net/http_server.h"
+#include "net/memory_pressure.h"
 #include "server/api_keys.h"
 #include "server/metrics.h"
-#include "server/served_model.h"
+#include "server/model_manager.h"
 
 namespace martlet::server {
 
 class Handlers {
  public:
-  // `keys` say whose a request is and live longer than this.
-  Handlers(ApiPolicy policy, const ApiKeys& keys) : policy_(policy), keys_(keys) {}
+  // `keys` say whose a request is; they and `models` live longer than this.
+  Handlers(ApiPolicy policy, const ApiKeys& keys, ModelManager& models)
+      : policy_(policy), keys_(keys), models_(models) {}
   void attach(net::HttpServer* http) { http_ = http; }  // before the first request
 
-  // I/O thread only. The model answers from now on.
-  void serve(std::shared_ptr<const ServedModel> model) { models_.push_back(std::move(model)); }
+  void open() { open_ = true; }  // there are models to ask for
   void drain() { draining_ = true; }
-  bool loading() const { return models_.empty(); }
-  bool draining() const { return draining_; }
+  // Under memory pressure requests for new work are refused.
+  void set_pressure(net::MemoryPressure level, bool refusing) {
+    pressure_ = level;
+    refusing_ = refusing;
+  }
   // Why generating routes cannot answer now, if they cannot.
   std::optional<net::HttpResponse> unavailable() const;
   Metrics& counters() { return metrics_; }
+  MemoryReport memory() const;
+  EngineStats total_stats() const;  // of all models, those that were unloaded included
 
   void chat(std::shared_ptr<net::Exchange> exchange);
   void text(std::shared_ptr<net::Exchange> exchange);
@@ -41,23 +47,24 @@ class Handlers {
   void metrics(std::shared_ptr<net::Exchange> exchange);
 
  private:
-  using Models = std::vector<std::shared_ptr<const ServedModel>>;
-  using Task = std::function<Status(const Models& models, std::shared_ptr<net::Exchange> exchange)>;
+  using Model = ModelManager::Model;
+  using ExchangePointer = std::shared_ptr<net::Exchange>;
 
   // Runs `task` on a worker; an error it returns, or memory it does not get, becomes the answer.
-  void work(std::shared_ptr<net::Exchange> exchange, Task task);
-  void complete(std::shared_ptr<net::Exchange> exchange, Endpoint endpoint);
+  void work(ExchangePointer exchange, std::function<Status(const ExchangePointer&)> task);
+  // Runs `task` with the model, on this thread when it is loaded and on a worker once it is; not at all when the client
+  // has left by then.
+  Status with_model(const ExchangePointer& exchange, const std::string& name, std::optional<KeepAlive> keep_alive,
+                    std::function<Status(const Model&, const ExchangePointer&)> task);
+  void complete(ExchangePointer exchange, Endpoint endpoint);
 
   ApiPolicy policy_;
   const ApiKeys& keys_;
+  ModelManager& models_;
   net::HttpServer* http_ = nullptr;
   Metrics metrics_;
-  Models models_;  // the first is "default"
-  bool draining_ = false;
+  std::atomic<bool> open_{false}, draining_{false}, refusing_{false};
+  std::atomic<net::MemoryPressure> pressure_{net::MemoryPressure::none};
 };
-
-// The model of that name, or "default". Errors: `model_not_found`, `invalid_path` for names that walk a file system.
-Result<std::shared_ptr<const ServedModel>> find_model(const std::vector<std::shared_ptr<const ServedModel>>& models,
-                                                      const std::string& name);
 
 }  // namespace martlet::server

@@ -29,6 +29,10 @@ struct EngineFigure {
   const char* help;
   bool counter;
   double (*read)(const EngineStats&);
+
+  prometheus::MetricType type() const {
+    return counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  }
 };
 
 constexpr EngineFigure kEngineFigures[] = {
@@ -70,14 +74,31 @@ constexpr EngineFigure kEngineFigures[] = {
      [](const EngineStats& s) { return double(s.shape_compilations); }},
 };
 
-prometheus::MetricFamily engine_family(const EngineFigure& figure, const EngineStats& stats) {
+struct MemoryFigure {
+  const char* name;
+  const char* help;
+  double (*read)(const MemoryReport&);
+};
+
+constexpr MemoryFigure kMemoryFigures[] = {
+    {"martlet_models_served", "Models that may be asked for.",
+     [](const MemoryReport& m) { return double(m.models_served); }},
+    {"martlet_models_loaded", "Models in memory.", [](const MemoryReport& m) { return double(m.models_loaded); }},
+    {"martlet_memory_ceiling_bytes", "Memory that may be used.",
+     [](const MemoryReport& m) { return double(m.ceiling); }},
+    {"martlet_memory_resident_bytes", "Memory of the process, mapped weights included.",
+     [](const MemoryReport& m) { return double(m.resident); }},
+    {"martlet_memory_pressure", "Of the machine or its control group: 0 none, 1 some, 2 critical.",
+     [](const MemoryReport& m) { return double(m.pressure); }},
+    {"martlet_refusing_work", "1 while new work is refused for memory.",
+     [](const MemoryReport& m) { return double(m.refusing); }},
+};
+
+prometheus::MetricFamily family_of(const char* name, const char* help, prometheus::MetricType type) {
   prometheus::MetricFamily family;
-  family.name = figure.name;
-  family.help = figure.help;
-  family.type = figure.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
-  prometheus::ClientMetric metric;
-  (figure.counter ? metric.counter.value : metric.gauge.value) = figure.read(stats);
-  family.metric.push_back(metric);
+  family.name = name;
+  family.help = help;
+  family.type = type;
   return family;
 }
 
@@ -95,10 +116,7 @@ constexpr EngineHistogram kEngineHistograms[] = {
 
 prometheus::MetricFamily engine_histogram(const EngineHistogram& row, const EngineStats& stats) {
   const martlet::Histogram& values = stats.*row.values;
-  prometheus::MetricFamily family;
-  family.name = row.name;
-  family.help = row.help;
-  family.type = prometheus::MetricType::Histogram;
+  prometheus::MetricFamily family = family_of(row.name, row.help, prometheus::MetricType::Histogram);
   prometheus::ClientMetric metric;
   double bound = values.first_bound;
   for (size_t i = 0; i < values.counts.size(); ++i, bound *= 2) {
@@ -112,17 +130,22 @@ prometheus::MetricFamily engine_histogram(const EngineHistogram& row, const Engi
   return family;
 }
 
+void add_value(prometheus::MetricFamily& family, double value,
+               std::vector<prometheus::ClientMetric::Label> labels = {}) {
+  prometheus::ClientMetric metric;
+  metric.label = std::move(labels);
+  const bool counter = family.type == prometheus::MetricType::Counter;
+  (counter ? metric.counter.value : metric.gauge.value) = value;
+  family.metric.push_back(std::move(metric));
+}
+
 prometheus::MetricFamily prefix_lookups(const EngineStats& stats) {
-  prometheus::MetricFamily family;
-  family.name = "martlet_prefix_lookups_total";
-  family.help = "Prompts by why no more of them came from the cache; miss=none: all of it did.";
-  family.type = prometheus::MetricType::Counter;
-  for (size_t i = 0; i < kPrefixMisses; ++i) {
-    prometheus::ClientMetric metric;
-    metric.label = {{"miss", name(static_cast<PrefixMiss>(i))}};
-    metric.counter.value = static_cast<double>(stats.prefix_lookups[i]);
-    family.metric.push_back(metric);
-  }
+  prometheus::MetricFamily family = family_of("martlet_prefix_lookups_total",
+                                              "Prompts by why no more of them came from the cache; miss=none: all of "
+                                              "it did.",
+                                              prometheus::MetricType::Counter);
+  for (size_t i = 0; i < kPrefixMisses; ++i)
+    add_value(family, static_cast<double>(stats.prefix_lookups[i]), {{"miss", name(static_cast<PrefixMiss>(i))}});
   return family;
 }
 
@@ -130,17 +153,20 @@ prometheus::MetricFamily prefix_lookups(const EngineStats& stats) {
 template <size_t size>
 prometheus::MetricFamily numbered_family(const char* name, const char* help, const char* label, int first,
                                          const std::array<uint64_t, size>& counts) {
-  prometheus::MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = prometheus::MetricType::Counter;
-  for (size_t i = 0; i < size; ++i) {
-    prometheus::ClientMetric metric;
-    metric.label = {{label, std::to_string(first + static_cast<int>(i))}};
-    metric.counter.value = static_cast<double>(counts[i]);
-    family.metric.push_back(metric);
-  }
+  prometheus::MetricFamily family = family_of(name, help, prometheus::MetricType::Counter);
+  for (size_t i = 0; i < size; ++i)
+    add_value(family, static_cast<double>(counts[i]), {{label, std::to_string(first + static_cast<int>(i))}});
   return family;
+}
+
+void add_memory(std::vector<prometheus::MetricFamily>& all, const MemoryReport& memory) {
+  for (const MemoryFigure& figure : kMemoryFigures)
+    add_value(all.emplace_back(family_of(figure.name, figure.help, prometheus::MetricType::Gauge)),
+              figure.read(memory));
+  prometheus::MetricFamily& parts = all.emplace_back(family_of("martlet_memory_planned_bytes",
+                                                               "What the loaded models were planned to take, by part.",
+                                                               prometheus::MetricType::Gauge));
+  for (const auto& [name, bytes] : memory.parts) add_value(parts, double(bytes), {{"part", name}});
 }
 
 }  // namespace
@@ -181,10 +207,11 @@ void Metrics::output_token(std::chrono::nanoseconds each) {
   families_->per_token.Observe(seconds(each));
 }
 
-std::string Metrics::text(const EngineStats& engine, int connections) {
+std::string Metrics::text(const EngineStats& engine, const MemoryReport& memory, int connections) {
   families_->connections.Set(connections);
   std::vector<prometheus::MetricFamily> all = families_->registry.Collect();
-  for (const EngineFigure& figure : kEngineFigures) all.push_back(engine_family(figure, engine));
+  for (const EngineFigure& figure : kEngineFigures)
+    add_value(all.emplace_back(family_of(figure.name, figure.help, figure.type())), figure.read(engine));
   for (const EngineHistogram& row : kEngineHistograms) all.push_back(engine_histogram(row, engine));
   all.push_back(prefix_lookups(engine));
   const SpeculationStats& drafts = engine.speculation;
@@ -194,6 +221,7 @@ std::string Metrics::text(const EngineStats& engine, int connections) {
                                 1, drafts.accepted));
   all.push_back(numbered_family("martlet_draft_decisions_total", "Sequences in steps, by the length of their draft.",
                                 "length", 0, drafts.decisions));
+  add_memory(all, memory);
   return prometheus::TextSerializer().Serialize(all);
 }
 

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "server/memory_report.h"
+
 namespace martlet {
 struct EngineStats;
 }
@@ -20,8 +22,8 @@ class Metrics {
   void first_token(std::chrono::nanoseconds after);  // from the request's arrival
   void next_token(std::chrono::nanoseconds after);   // from the token before it in its answer
   void output_token(std::chrono::nanoseconds each);  // mean time between the tokens of one answer
-  // The text of /metrics, with the engine's figures as they are now.
-  std::string text(const EngineStats& engine, int connections);
+  // The text of /metrics, with the figures of the engines and of memory as they are now.
+  std::string text(const EngineStats& engine, const MemoryReport& memory, int connections);
 
  private:
   struct Families;

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-
-#include "server/handlers.h"
-
 namespace martlet::server {
 namespace {
 
@@ -40,14 +37,8 @@ Result<std::string> decode_model_name(std::string_view escaped) {
   return out;
 }
 
-Result<std::shared_ptr<const ServedModel>> find_model(const std::vector<std::shared_ptr<const ServedModel>>& models,
-                                                      const std::string& name) {
-  MARTLET_TRY(check_model_name(name));
-  for (const auto& model : models) {
-    if (model->name == name || (name == "default" && model == models.front())) return model;
-  }
-  return Error{ErrorKind::request, "model_not_found", "no model of this name is served; GET /v1/models lists them",
-               "model"};
+Error model_not_found() {
+  return {ErrorKind::request, "model_not_found", "no model of this name is served; GET /v1/models lists them", "model"};
 }
 
 }  // namespace martlet::server

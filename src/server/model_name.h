@@ -11,5 +11,6 @@ namespace martlet::server {
 // like a walk through one (`..`, `\`, an absolute path, an escaped dot) are refused: `invalid_path`.
 Result<std::string> decode_model_name(std::string_view escaped);
 Status check_model_name(std::string_view name);
+Error model_not_found();
 
 }  // namespace martlet::server

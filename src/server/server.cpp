@@ -1,12 +1,12 @@
 #include "server/server.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "server/access.h"
 #include "server/access_log.h"
 #include "server/error_response.h"
 #include "server/handlers.h"
+#include "server/pressure_watch.h"
 #include "server/routes.h"
 
 namespace martlet::server {
@@ -30,21 +30,26 @@ HttpResponse not_routed(const Match& match) {
 struct Server::State : net::HttpHandler {
   explicit State(const ServerOptions& options)
       : access(options.http.host, options.api_keys),
-        handlers(options.policy, access.keys()),
-        log(options.json_log),
+        models(options.memory, options.keep_alive),
+        handlers(options.policy, access.keys(), models),
+        log(options.json_log, options.live_line),
         log_requests(options.log_requests) {}
 
   std::optional<HttpResponse> screen(const HttpRequest& head) override;
   void handle(std::shared_ptr<net::Exchange> exchange) override;
   void finished(const HttpRequest* request, int status, std::chrono::nanoseconds took) override;
 
+  void react(net::MemoryPressure level, const net::PressureResponse::Advice& advice);
+
   const Access access;
+  ModelManager models;
   Handlers handlers;
   AccessLog log;
   const bool log_requests;
-  mutable std::mutex mutex;
-  std::vector<std::shared_ptr<const ServedModel>> models;  // for this class's own use, under `mutex`
-  std::unique_ptr<net::HttpServer> http;                   // last: its threads end first
+  net::MemoryPressure pressure = net::MemoryPressure::none;  // at the last look, as is `refusing`
+  bool refusing = false;
+  std::unique_ptr<net::HttpServer> http;  // after what its threads use
+  std::unique_ptr<PressureWatch> watch;
 };
 
 std::optional<HttpResponse> Server::State::screen(const HttpRequest& head) {
@@ -63,13 +68,27 @@ void Server::State::handle(std::shared_ptr<net::Exchange> exchange) {
 void Server::State::finished(const HttpRequest* request, int status, std::chrono::nanoseconds took) {
   const char* route = route_name(request);
   handlers.counters().request(route, status, took);
-  if (log_requests) log.request(route, status, took);
+  if (log_requests) log.request(request ? request->id : std::string_view(), route, status, took);
+}
+
+// Caches go at the first sign; models that nobody uses follow when it is serious.
+void Server::State::react(net::MemoryPressure level, const net::PressureResponse::Advice& advice) {
+  if (advice.shed) models.drop_caches();
+  if (level == net::MemoryPressure::critical) models.unload_idle();
+  handlers.set_pressure(level, advice.refuse);
+  if (level != pressure) log.note(std::string("memory pressure: ") + net::name_of(level));
+  if (advice.refuse != refusing) log.note(advice.refuse ? "new work is refused" : "new work is taken again");
+  pressure = level;
+  refusing = advice.refuse;
 }
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Server::~Server() {
-  if (state_) drain(0);
+  if (!state_) return;
+  state_->watch.reset();
+  drain(0);
+  state_->models.stop();
 }
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
@@ -78,38 +97,42 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   MARTLET_ASSIGN(state->http, net::HttpServer::open(options.http, *state));
   state->handlers.attach(state->http.get());
   state->http->run();
+  if (options.pressure) {
+    state->watch = std::make_unique<PressureWatch>(
+        options.pressure, options.pressure_interval,
+        [s = state.get()](net::MemoryPressure level, const auto& advice) { s->react(level, advice); });
+  }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
+ModelManager& Server::models() {
+  return state_->models;
+}
+
+void Server::open() {
+  state_->handlers.open();
+}
+
 void Server::serve(std::shared_ptr<const ServedModel> model) {
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->models.push_back(model);
-  }
-  state_->http->post([this, model] { state_->handlers.serve(model); });
+  state_->models.add(std::move(model));
+  open();
 }
 
 void Server::drain(double seconds) {
-  state_->http->post([this] { state_->handlers.drain(); });
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  std::vector<std::shared_ptr<const ServedModel>> models;
-  {
-    std::lock_guard lock(state_->mutex);
-    models = state_->models;
-  }
-  for (const auto& model : models) {
-    const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
-    model->engine->drain(std::max(left.count(), 0.0));
-  }
+  state_->handlers.drain();
+  state_->models.drain(seconds);
   state_->http->stop(kFlushTime);
 }
 
 bool Server::failed() const {
-  std::lock_guard lock(state_->mutex);
-  for (const auto& model : state_->models) {
-    if (model->engine->stats().failed) return true;
-  }
-  return false;
+  return state_->models.failed();
+}
+
+EngineStats Server::stats() const {
+  return state_->handlers.total_stats();
+}
+MemoryReport Server::memory() const {
+  return state_->handlers.memory();
 }
 
 void Server::note(std::string_view text) {

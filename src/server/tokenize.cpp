@@ -2,7 +2,6 @@
 
 #include "base/utf8.h"
 #include "server/field.h"
-#include "server/handlers.h"
 
 namespace martlet::server {
 
@@ -10,12 +9,7 @@ namespace json = boost::json;
 
 namespace {
 
-struct Asked {
-  std::string model = "default";
-  std::optional<std::string> content;
-  json::value tokens;
-  bool add_special_tokens = false;
-};
+using Asked = TokenizeRequest;
 
 constexpr unsigned kTokenize = 1, kDetokenize = 2;
 
@@ -36,28 +30,37 @@ const std::vector<Field<Asked>>& fields() {
   return table;
 }
 
+Result<Asked> parse(json::object body, unsigned route) {
+  Asked asked;
+  MARTLET_TRY(read_fields(body, fields(), route, asked));
+  return asked;
+}
+
 }  // namespace
 
-Result<json::object> tokenize_request(const ServedModels& models, json::object body) {
-  Asked asked;
-  MARTLET_TRY(read_fields(body, fields(), kTokenize, asked));
-  MARTLET_ASSIGN(const std::shared_ptr<const ServedModel> model, find_model(models, asked.model));
+Result<TokenizeRequest> parse_tokenize(json::object body) {
+  MARTLET_ASSIGN(TokenizeRequest asked, parse(std::move(body), kTokenize));
   if (!asked.content) return bad_field("invalid_value", "must be a string", "content");
-  const Tokenizer& tokenizer = *model->tokenizer;
+  return asked;
+}
+
+Result<TokenizeRequest> parse_detokenize(json::object body) {
+  return parse(std::move(body), kDetokenize);
+}
+
+Result<json::object> tokenize(const ServedModel& model, const TokenizeRequest& asked) {
+  const Tokenizer& tokenizer = *model.tokenizer;
   std::vector<Token> tokens;
   if (asked.add_special_tokens && tokenizer.adds_bos()) tokens.push_back(tokenizer.bos());
   tokenizer.encode(*asked.content, {}, tokens);
   if (asked.add_special_tokens && tokenizer.adds_eos()) tokens.push_back(tokenizer.eos());
   json::array ids(tokens.begin(), tokens.end());
-  return json::object{{"count", ids.size()}, {"max_model_len", model->engine->context()}, {"tokens", std::move(ids)}};
+  return json::object{{"count", ids.size()}, {"max_model_len", model.engine->context()}, {"tokens", std::move(ids)}};
 }
 
-Result<json::object> detokenize_request(const ServedModels& models, json::object body) {
-  Asked asked;
-  MARTLET_TRY(read_fields(body, fields(), kDetokenize, asked));
-  MARTLET_ASSIGN(const std::shared_ptr<const ServedModel> model, find_model(models, asked.model));
-  MARTLET_ASSIGN(const std::vector<Token> tokens, read_tokens(asked.tokens, "tokens", model->tokenizer->size()));
-  const std::string text = utf8::replace_invalid(model->tokenizer->decode(tokens, true));
+Result<json::object> detokenize(const ServedModel& model, const TokenizeRequest& asked) {
+  MARTLET_ASSIGN(const std::vector<Token> tokens, read_tokens(asked.tokens, "tokens", model.tokenizer->size()));
+  const std::string text = utf8::replace_invalid(model.tokenizer->decode(tokens, true));
   return json::object{{"content", text}, {"prompt", text}};
 }
 

@@ -13,12 +13,14 @@ from pathlib import Path
 
 
 class Server:
-    def __init__(self, program, model, *flags, key=None, env=None, wait=True):
-        self.model, self.key = Path(model), key
+    def __init__(self, program, model, *flags, key=None, env=None, wait=True, start=None):
+        """`model`: None for a server that gets its models from flags; `start`: called in the new process first."""
+        self.model, self.key = model and Path(model), key
         self.log_file = tempfile.NamedTemporaryFile(prefix="martlet-", suffix=".log")
-        command = [str(program), "serve", str(model), "--port", "0", *flags]
+        command = [str(program), "serve", *([str(model)] if model else []), "--port", "0", *map(str, flags)]
         full = {k: v for k, v in os.environ.items() if not k.startswith("MARTLET_")} | (env or {})
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log_file, env=full)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log_file, env=full,
+                                        preexec_fn=start)
         self.pid = self.process.pid
         self.port = self._listening_port()
         if wait:
@@ -43,7 +45,7 @@ class Server:
 
     def wait_ready(self):
         ready, _, _ = select.select([self.process.stdout], [], [], 60)
-        line = self.process.stdout.readline().decode() if ready else ""
+        line = self.ready = self.process.stdout.readline().decode() if ready else ""
         if not line.startswith("ready: "):
             raise RuntimeError(f"the server is not ready: {line}\n{self.log()}")
 

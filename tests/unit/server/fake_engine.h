@@ -16,8 +16,9 @@ namespace martlet::server {
 
 class FakeEngine final : public Engine {
  public:
-  explicit FakeEngine(std::chrono::milliseconds step = std::chrono::milliseconds(0), int32_t context = 4096)
-      : step_(step), context_(context), thread_([this] { loop(); }) {}
+  explicit FakeEngine(std::chrono::milliseconds step = std::chrono::milliseconds(0), int32_t context = 4096,
+                      Plan plan = {})
+      : step_(step), context_(context), plan_(std::move(plan)), thread_([this] { loop(); }) {}
   ~FakeEngine() override {
     stop_ = true;
     thread_.join();
@@ -51,6 +52,7 @@ class FakeEngine final : public Engine {
       lock.lock();
     }
   }
+  void drop_prompt_cache() override { ++cache_drops; }
   EngineStats stats() const override {
     std::lock_guard lock(mutex_);
     EngineStats out;
@@ -62,7 +64,7 @@ class FakeEngine final : public Engine {
   int32_t vocabulary() const override { return 258; }
 
   std::atomic<bool> full{false};
-  std::atomic<int> cancelled{0};
+  std::atomic<int> cancelled{0}, cache_drops{0};
   Request last_request;  // under no lock: look when nothing is running
 
  private:
@@ -132,7 +134,7 @@ class FakeEngine final : public Engine {
 
   const std::chrono::milliseconds step_;
   const int32_t context_;
-  Plan plan_;
+  const Plan plan_;
   mutable std::mutex mutex_;
   std::map<RequestId, Running> running_;
   RequestId last_ = 0;

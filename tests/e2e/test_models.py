@@ -1,0 +1,140 @@
+"""Several models in one server, memory pressure, and what operators see."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from server import Server, eventually
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def folder(nano, tmp_path_factory):
+    """Three models of about 30 MiB of plan each, and what is no model."""
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("anna", "bert", "carl"):
+        os.link(nano, folder / f"{name}.gguf")
+    (folder / "broken.gguf").write_bytes(b"GGUF but not really")
+    (folder / "notes.txt").write_text("not a model")
+    return folder
+
+
+def complete(server, model, **more):
+    return server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 4, "model": model, **more})
+
+
+def states(server):
+    return {m["id"]: m["state"] for m in server.get("/v1/models")[2]["data"]}
+
+
+def test_a_folder_of_models_is_loaded_on_first_use(program, folder):
+    with Server(program, None, "--models", folder, "--context", "512") as server:
+        assert states(server) == dict.fromkeys(["anna", "bert", "broken", "carl"], "unloaded")
+        assert complete(server, "bert")[2]["model"] == "bert"
+        assert complete(server, "default")[2]["model"] == "anna"
+        assert states(server) == {"anna": "loaded", "bert": "loaded", "broken": "unloaded", "carl": "unloaded"}
+        status, _, body = complete(server, "broken")
+        assert status == 500 and body["error"]["code"] == "bad_header"
+        assert server.get("/v1/models/broken")[2]["error"] == "bad_header"
+        assert complete(server, "nobody")[0] == 404
+        assert complete(server, "carl", keep_alive=0)[0] == 200
+        assert eventually(lambda: states(server)["carl"] == "unloaded")
+        assert server.post("/tokenize", {"content": "the", "model": "carl"})[2]["count"] == 1
+        assert "serves 4 models" in server.ready
+
+
+def test_memory_decides_which_stay(program, folder):
+    _, planned, _ = plan_of(program, folder / "anna.gguf", "--context", "2048", "--streams", "4")
+    model = sum(p["bytes"] for p in planned["parts"] if p["name"] != "program")
+    ceiling = planned["total"] + model + 12 * MIB  # two of them and the server's buffers, not three
+    flags = ("--context", "2048", "--streams", "4", "--memory", str(ceiling))
+    with Server(program, folder / "anna.gguf", folder / "bert.gguf", folder / "carl.gguf", *flags) as server:
+        assert states(server) == {"anna": "loaded", "bert": "unloaded", "carl": "unloaded"}
+        assert complete(server, "bert")[0] == 200
+        assert complete(server, "anna")[0] == 200
+        assert complete(server, "carl")[0] == 200
+        assert states(server) == {"anna": "loaded", "bert": "unloaded", "carl": "loaded"}
+        health = server.get("/health")[2]
+        assert health["memory"]["planned"] <= health["memory"]["ceiling"] == ceiling
+        assert health["models"] == {"served": 3, "loaded": 2}
+
+
+def plan_of(program, model, *flags):
+    done = subprocess.run([program, "plan", model, "--json", *flags], capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def test_what_cannot_be_served_is_said_at_the_start(program, folder, tmp_path):
+    def start(*arguments):
+        done = subprocess.run([program, "serve", "--port", "0", *arguments], capture_output=True, text=True, timeout=30)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    code, line = start(folder / "anna.gguf", folder / "broken.gguf")
+    assert code == 3 and line.startswith("error[bad_header]")
+    code, line = start(folder / "anna.gguf", folder / "anna.gguf")
+    assert code == 2 and line.startswith("error[duplicate_name]")
+    code, line = start("--models", tmp_path)
+    assert code == 5 and line.startswith("error[no_models]")
+    code, line = start(folder / "anna.gguf", "--keep-alive", "soon")
+    assert code == 2 and "--keep-alive" in line
+    code, line = start(folder / "anna.gguf", "--memory", "30MiB")
+    assert code == 4 and line.startswith("error[does_not_fit]")
+
+
+def test_G8_pressure(program, nano, tmp_path):
+    level = tmp_path / "level"
+    level.write_text("none")
+    with Server(program, nano, "--context", "2048", "--pressure", f"file:{level}") as server:
+        body = {"prompt": list(range(40, 240)), "max_tokens": 4}
+        server.post("/v1/completions", body)
+        assert server.metric("martlet_pages_cached") > 0
+        level.write_text("some")
+        assert eventually(lambda: server.metric("martlet_pages_cached") == 0)
+        assert server.post("/v1/completions", body)[0] == 200
+        level.write_text("critical")
+        assert eventually(lambda: server.post("/v1/completions", body)[0] == 503)
+        status, fields, answer = server.post("/v1/completions", body)
+        assert status == 503 and answer["error"]["code"] == "memory_pressure" and "retry-after" in fields
+        assert server.metric("martlet_refusing_work") == 1
+        level.write_text("none")
+        assert eventually(lambda: server.post("/v1/completions", body)[0] == 200, 20)
+        assert "memory pressure: critical" in server.log()
+
+
+def test_logs_have_ids_and_no_prompts(program, nano):
+    secret = "xyzzy-secret-prompt"
+    with Server(program, nano, "--context", "512", "--log-format", "json") as server:
+        status, fields, body = server.post("/v1/completions", {"prompt": secret, "max_tokens": 2},
+                                           headers={"X-Request-Id": "mine-" + secret})
+        assert status == 200
+        assert re.fullmatch(r"[0-9a-f]{16}", fields["x-request-id"])
+        assert body["id"] == "cmpl-" + fields["x-request-id"]
+        refused = server.post("/v1/completions", {"prompt": secret, "temperature": 99})
+        assert refused[0] == 400
+        server.terminate()
+        events = [json.loads(line) for line in server.log().splitlines()]
+        by_id = {e["id"]: e for e in events if e["event"] == "request"}
+        assert by_id[fields["x-request-id"]]["status"] == 200
+        assert by_id[refused[1]["x-request-id"]]["status"] == 400
+        assert secret not in server.log()
+
+
+def test_the_live_line_is_for_terminals(program, nano):
+    import pty
+    main, side = pty.openpty()
+    process = subprocess.Popen([program, "serve", nano, "--port", "0", "--context", "512"], stdout=subprocess.PIPE,
+                               stderr=side)
+    os.close(side)
+    try:
+        seen = b""
+        while b"running, " not in seen:
+            seen += os.read(main, 4096)
+        assert re.search(rb"\r0 running, 0 waiting \| 0 tokens/s out, 0 in \| cache .* MiB of [\d.]+ GiB", seen), seen
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        os.close(main)
