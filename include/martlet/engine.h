@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,8 @@ struct EngineOptions {
   int64_t prompt_cache = 0;         // bytes of cache for earlier prompts, beside what running sequences may take
   int64_t server_bytes = 0;         // buffers of a server's connections, for the plan
   int32_t prefill_chunk = 512;      // rows of one step at most
+  std::string cache_dir;            // folder that keeps the prompt cache between runs; empty: nothing is kept
+  std::function<void(const std::string&)> note;  // takes what operators should know, fixed words; from any thread
   int32_t max_tenant_requests = 0;  // requests of one tenant that may run or wait; 0: as many as fit in the queue
   double tpot_target = 0;  // seconds between tokens that prompts of others may cause; 0: 1.5 times a step without
   // Who drafts: a smaller model of the same vocabulary, or repetitions of the text. At most one of them.

@@ -133,6 +133,29 @@ void PrefixTree::remember(Node* leaf) {
   oldest->parent->evicted.erase(Key(oldest->tokens));
 }
 
+std::vector<PrefixTree::Listed> PrefixTree::list(int64_t scope) const {
+  std::vector<Listed> out;
+  const auto root = roots_.find(scope);
+  if (root == roots_.end()) return out;
+  std::map<const Node*, int32_t> places{{&root->second, -1}};
+  for (const Node* node : recent_) {
+    const auto parent = places.find(node->parent);
+    if (parent == places.end()) continue;  // of another scope: parents come first
+    places.emplace(node, static_cast<int32_t>(out.size()));
+    out.push_back({parent->second, node->tokens, node->page});
+  }
+  return out;
+}
+
+void PrefixTree::restore(int64_t scope, std::span<const Listed> listed) {
+  std::vector<Node*> nodes;
+  for (const Listed& each : listed) {
+    Node& parent = each.parent < 0 ? roots_[scope] : *nodes[static_cast<size_t>(each.parent)];
+    nodes.push_back(add(parent, each.tokens, each.page));
+    pool_.release(each.page);
+  }
+}
+
 bool PrefixTree::evict() {
   if (pool_.reclaimable() == 0) return false;
   for (auto place = recent_.rbegin(); place != recent_.rend(); ++place) {

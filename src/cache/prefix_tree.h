@@ -47,6 +47,17 @@ class PrefixTree {
 
   int32_t pages() const { return static_cast<int32_t>(recent_.size()); }
 
+  // A page of a scope as it can be written down: which other page of the list it goes on from.
+  struct Listed {
+    int32_t parent = -1;            // its place in the list, below this one's; -1: it begins a prompt
+    std::span<const Token> tokens;  // 1 to page_tokens of them; those of a parent fill its page
+    Page page = -1;
+  };
+  // Most recently used first; borrowed until the tree changes.
+  std::vector<Listed> list(int64_t scope) const;
+  // Puts such a list into a scope that is empty. The pages' references pass to the tree.
+  void restore(int64_t scope, std::span<const Listed> listed);
+
  private:
   struct Node;
   using Key = std::span<const Token>;

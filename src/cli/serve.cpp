@@ -2,16 +2,17 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/live_line.h"
 #include "cli/memory_flags.h"
-#include "cli/progress.h"
 #include "cli/served_files.h"
 #include "cli/stop_signals.h"
 #include "hub/resolve.h"
@@ -51,6 +52,8 @@ void define_model_flags(CLI::App& app, Flags& flags) {
                  "How long an idle model stays loaded (300, 5m, 1h); negative: until its memory is wanted")
       ->capture_default_str();
   add_memory_flags(app, flags.load.engine);
+  app.add_option("--cache-dir", flags.load.engine.cache_dir,
+                 "Keep each model's prompt cache in this folder while the model is not loaded");
   app.add_option("--pressure", flags.pressure,
                  "Who says that the machine is short of memory: system, off, or file:PATH for rehearsals")
       ->capture_default_str();
@@ -96,6 +99,15 @@ void define_http_flags(CLI::App& app, Flags& flags) {
 Status prepare(Flags& flags) {
   for (const std::string& key : flags.server.api_keys) {
     if (key.empty()) return Error{ErrorKind::usage, "empty_key", "an API key must not be empty", "--api-key"};
+  }
+  if (!flags.load.engine.cache_dir.empty()) {
+    // A file cannot say whose prompts it holds, and with two or more keys tenants are apart.
+    if (flags.server.api_keys.size() > 1)
+      return Error{ErrorKind::usage, "tenants_apart", "with two or more API keys no prompt cache is kept on disk",
+                   "--cache-dir"};
+    std::error_code error;
+    std::filesystem::create_directories(flags.load.engine.cache_dir, error);
+    if (error) return Error{ErrorKind::io, "io_error", "the folder for prompt caches cannot be made", "--cache-dir"};
   }
   const auto keep_alive = server::parse_duration(flags.keep_alive);
   if (!keep_alive)

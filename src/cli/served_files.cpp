@@ -23,7 +23,9 @@ class ServedFile final : public server::ModelSource {
       : options_(std::move(options)),
         name_(api_name(options_.model, path)),
         ceiling_(std::move(ceiling)),
-        note_(std::move(note)) {}
+        note_(std::move(note)) {
+    options_.engine.note = note_;
+  }
 
   const std::string& name() const override { return name_; }
 
@@ -48,7 +50,7 @@ class ServedFile final : public server::ModelSource {
     return out;
   }
 
-  const LoadOptions options_;
+  LoadOptions options_;
   const std::string name_;
   const Ceiling ceiling_;
   const std::function<void(const std::string&)> note_;

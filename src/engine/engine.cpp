@@ -1,5 +1,7 @@
 #include "martlet/engine.h"
 
+#include <fmt/format.h>
+
 #include "draft/model_drafter.h"
 #include "draft/ngram_drafter.h"
 #include "draft/same_vocabulary.h"
@@ -95,6 +97,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   parts.backend = std::move(backend);
   parts.open_model = [file, h, pages](Backend& b) { return Model::create(file, h, b, pages); };
   parts.open_speculator = speculator_of(options, h.vocabulary, {pages, parts.scheduler.max_rows});
+  parts.note = options.note;
+  if (!options.cache_dir.empty()) {
+    const uint64_t fingerprint = cache_fingerprint(*file, std::string(parts.backend->name()));
+    parts.cache_file = CacheFile{fmt::format("{}/{:016x}.kv", options.cache_dir, fingerprint), fingerprint,
+                                 parts.scheduler.page_tokens, h.vocabulary};
+  }
   parts.weights_intact = [file] { return !lost_page() && file->unchanged(); };
   return EngineThread::start(std::move(parts));
 }

@@ -83,7 +83,9 @@ void EngineThread::close() {
 
 void EngineThread::run(std::promise<Status>& opened) {
   Status status = open();
+  if (status) restore_cache();
   if (!status) close();
+  report();
   const bool open = static_cast<bool>(status);
   opened.set_value(std::move(status));
   if (!open) return;
@@ -95,7 +97,34 @@ void EngineThread::run(std::promise<Status>& opened) {
   }
   scheduler_.end_all(FinishReason::cancelled, nullptr);
   report();
+  if (!failed_) save_cache();
   close();
+}
+
+void EngineThread::note(const std::string& text) {
+  if (parts_.note) parts_.note(text);
+}
+
+// Prompts of tenant 0 alone: others are not told apart by what a file could hold.
+void EngineThread::restore_cache() {
+  if (!parts_.cache_file) return;
+  parts_.cache_file->page_bytes = parts_.backend->page_bytes(model_->id(), 0);
+  const auto write = [&](Page page, std::span<const std::byte> bytes) {
+    parts_.backend->write_page(model_->id(), 0, page, bytes);
+  };
+  const Result<int32_t> pages = restore_prefixes(*parts_.cache_file, scheduler_.tree(), 0, scheduler_.pool(), write);
+  if (!pages) return note(pages.error().text);
+  if (*pages > 0) note("prompt cache restored: " + std::to_string(*pages) + " pages");
+}
+
+void EngineThread::save_cache() {
+  if (!parts_.cache_file) return;
+  const auto read = [&](Page page, std::span<std::byte> bytes) {
+    parts_.backend->read_page(model_->id(), 0, page, bytes);
+  };
+  const Result<int32_t> pages = save_prefixes(*parts_.cache_file, scheduler_.tree(), 0, read);
+  if (!pages) return note(pages.error().text);
+  if (*pages > 0) note("prompt cache saved: " + std::to_string(*pages) + " pages");
 }
 
 bool EngineThread::receive() {

@@ -5,9 +5,12 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "backend/backend.h"
+#include "engine/cache_file.h"
 #include "engine/mailbox.h"
 #include "engine/scheduler.h"
 #include "martlet/engine.h"
@@ -29,6 +32,9 @@ class EngineThread final : public Engine {
     std::function<Result<std::unique_ptr<Model>>(Backend&)> open_model;
     // Opens what drafts, once the model is open; empty: nothing does.
     std::function<Result<std::unique_ptr<Speculator>>(Backend&)> open_speculator;
+    // Where the prompt cache is kept between runs, if it is; its page_bytes are found out.
+    std::optional<CacheFile> cache_file;
+    std::function<void(const std::string&)> note;  // may be empty
     // False once the bytes that the weights are read from can no longer be trusted. Asked after every step and, when
     // idle, a few times a second: must be cheap.
     std::function<bool()> weights_intact;
@@ -54,6 +60,9 @@ class EngineThread final : public Engine {
   Status open();
   void close();
   void report();  // to whoever asks for statistics or wants to submit
+  void restore_cache();
+  void save_cache();
+  void note(const std::string& text);
   void check_weights();
 
   Parts parts_;

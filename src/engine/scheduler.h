@@ -57,6 +57,8 @@ class Scheduler {
   // Forgets every prefix that nobody runs on. Returns the pages that hold nothing any more.
   std::vector<Page> drop_cache();
 
+  PagePool& pool() { return pool_; }
+  PrefixTree& tree() { return tree_; }
   int32_t queued() const { return static_cast<int32_t>(queue_.size()); }
   // Tenants of the requests that ended since the last call.
   std::vector<int32_t> take_ended() { return std::exchange(ended_, {}); }

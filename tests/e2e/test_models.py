@@ -138,3 +138,33 @@ def test_the_live_line_is_for_terminals(program, nano):
         process.wait()
         process.stdout.close()
         os.close(main)
+
+
+def test_the_prompt_cache_survives_a_restart(program, nano, tmp_path):
+    folder = tmp_path / "cache"
+    flags = ("--context", "2048", "--cache-dir", folder)
+    body = {"prompt": list(range(30, 250)), "max_tokens": 8, "temperature": 0, "logprobs": 0}
+
+    def ask(server):
+        answer = server.post("/v1/completions", body)[2]
+        return answer["choices"][0]["logprobs"]["token_ids"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    with Server(program, nano, *flags) as server:
+        ids, cached = ask(server)
+        assert cached == 0
+        assert server.terminate() == 0
+    (saved,) = folder.iterdir()
+    with Server(program, nano, *flags) as server:
+        assert "prompt cache restored" in server.log()
+        assert ask(server) == (ids, 219)
+        server.process.kill()  # nothing is written, and nothing half
+    assert [f.name for f in folder.iterdir()] == [saved.name]
+    damaged = bytearray(saved.read_bytes())
+    damaged[-100] ^= 1
+    saved.write_bytes(damaged)
+    with Server(program, nano, *flags) as server:
+        assert "prompt cache was damaged" in server.log() and not saved.exists()
+        assert ask(server) == (ids, 0)
+    done = subprocess.run([program, "serve", nano, "--port", "0", "--cache-dir", folder, "--api-key", "a", "--api-key", "b"],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2 and "tenants_apart" in done.stderr
