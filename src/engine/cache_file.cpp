@@ -115,6 +115,21 @@ bool read_records(const CacheFile& file, std::FILE* from, int64_t size, Contents
   return true;
 }
 
+// No page begins another one behind the same parent: the tree could not hold both. In lexicographic order such two
+// would be neighbours.
+bool distinct(std::span<const PrefixTree::Listed> listed) {
+  std::vector<const PrefixTree::Listed*> sorted;
+  for (const PrefixTree::Listed& each : listed) sorted.push_back(&each);
+  std::ranges::sort(sorted, [](const auto* a, const auto* b) {
+    if (a->parent != b->parent) return a->parent < b->parent;
+    return std::ranges::lexicographical_compare(a->tokens, b->tokens);
+  });
+  const auto begins = [](const auto* a, const auto* b) {
+    return a->parent == b->parent && std::ranges::mismatch(a->tokens, b->tokens).in1 == a->tokens.end();
+  };
+  return std::ranges::adjacent_find(sorted, begins) == sorted.end();
+}
+
 bool list_records(const CacheFile& file, Contents& out) {
   const auto full = static_cast<size_t>(file.page_tokens);
   for (size_t at = 0; at < out.records.size(); at += record_ints(file)) {
@@ -126,7 +141,7 @@ bool list_records(const CacheFile& file, Contents& out) {
     if (!std::ranges::all_of(tokens, [&](Token token) { return token >= 0 && token < file.vocabulary; })) return false;
     out.listed.push_back({parent, tokens, -1});
   }
-  return true;
+  return distinct(out.listed);
 }
 
 // Every page is checked, also those that the pool has no room for: a damaged file is not half believed.
