@@ -111,8 +111,9 @@ class Backend {
   virtual int64_t page_bytes(ModelId model, int32_t group) const = 0;
   virtual void read_page(ModelId model, int32_t group, Page page, std::span<std::byte> out) = 0;
   virtual void write_page(ModelId model, int32_t group, Page page, std::span<const std::byte> bytes) = 0;
-  // The pages hold nothing that anybody needs: their memory goes back to the system until they are written again.
-  virtual void discard(ModelId model, int32_t group, std::span<const Page> pages) = 0;
+  // These pages of a group hold nothing that anybody needs: their memory may go back to the system until they are
+  // written again.
+  virtual void discard(ModelId, int32_t, std::span<const Page>) {}
 
   // Operators, valid inside forward() only. `residual`: added to the result.
   virtual Tensor embed(Weight table) = 0;                                                    // rows of the batch's tokens

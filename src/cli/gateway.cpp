@@ -3,14 +3,10 @@
 
 #include <cstdio>
 
-#include "backend/cpu/cpu_backend.h"
 #include "cli/command.h"
 #include "cli/load.h"
 #include "cli/stop_signals.h"
 #include "gateway/gateway.h"
-#include "hub/resolve.h"
-#include "model/loader.h"
-#include "plan/planner.h"
 
 namespace martlet::cli {
 namespace {

@@ -165,7 +165,7 @@ Status serve(Flags& flags) {
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
   ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
-  const Ceiling ceiling = memory_ceiling(flags.load.engine.memory_ceiling);
+  MARTLET_ASSIGN(const Ceiling ceiling, ceiling_of(flags.load));
   flags.server.memory = ceiling.bytes;
   MARTLET_ASSIGN(const std::unique_ptr<Server> server, Server::start(flags.server));
   server->note("listening on " + server->address());
