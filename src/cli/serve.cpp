@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/live_line.h"
 #include "cli/memory_flags.h"
+#include "cli/progress.h"
 #include "cli/served_files.h"
 #include "cli/stop_signals.h"
 #include "hub/resolve.h"
