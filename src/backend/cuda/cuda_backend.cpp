@@ -223,11 +223,7 @@ Status CudaBackend::capture(OpenModel& model, size_t bucket, FunctionRef<Outputs
     chosen = choose(outputs.logits);
     const auto keep = [](Left& left, const Tensor& tensor) {
       if (!tensor) return;
-      const Buffer& from = buffer_of(tensor);
-      left.buffer.values = from.values.alias();
-      left.buffer.halves = from.halves.alias();
-      left.buffer.stride = from.stride;
-      left.buffer.scale = from.scale;
+      left.buffer.alias(buffer_of(tensor));
       left.columns = tensor.columns;
     };
     keep(graph.logits, outputs.logits);

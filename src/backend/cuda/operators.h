@@ -104,6 +104,8 @@ class CudaBackend final : public Backend {
   Status finish_step();
   void copy_pages(const OpenModel& model, std::span<const PageCopy> copies);
 
+  Tensor norm_of_product(const Tensor& x, const Norm& norm);
+  void widen_rows(const Buffer& from, int64_t columns, int64_t first, int64_t rows, float* y);
   const float* values(const Tensor& tensor);
   const __half* halves(const Tensor& tensor);
   void multiply(const Product& product, int64_t first_row, int64_t rows, float* y);
