@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -44,6 +45,7 @@ struct FakeControls {
   std::atomic<int> step_milliseconds{0};
   std::atomic<bool> weights_intact{true};
   std::atomic<int32_t> largest_step{0};
+  std::optional<int64_t> device_memory;  // free bytes of a device of its own, or none
   std::mutex mutex;
   std::set<Token> seen;  // tokens of all rows that ran
 
@@ -64,6 +66,8 @@ class FakeBackend final : public Backend {
       : page_tokens_(page_tokens),
         keys_(static_cast<size_t>(page_tokens) * static_cast<size_t>(pages)),
         controls_(controls) {}
+
+  std::optional<int64_t> device_memory() const override { return controls_->device_memory; }
 
   std::string_view name() const override { return "fake"; }
   std::string device() const override { return "none"; }

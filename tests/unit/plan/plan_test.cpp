@@ -167,6 +167,17 @@ TEST(CeilingOfMemory, TheFlagWins) {
   EXPECT_GT(memory_ceiling(0).bytes, 0);
 }
 
+TEST(CeilingOfMemory, ADeviceOfItsOwnGovernsItsBackend) {
+  const auto controls = std::make_shared<FakeControls>();
+  const FakeBackend backend(16, 1, controls);
+  EXPECT_EQ(memory_ceiling(7 * kMiB, backend).source, "--memory");
+  controls->device_memory = 64 * kMiB;
+  EXPECT_EQ(memory_ceiling(0, backend).bytes, 62 * kMiB);
+  EXPECT_EQ(memory_ceiling(0, backend).source, "free on the device");
+  EXPECT_EQ(memory_ceiling(7 * kMiB, backend).bytes, 7 * kMiB);
+  EXPECT_EQ(memory_ceiling(100 * kMiB, backend).bytes, 62 * kMiB);
+}
+
 TEST(Bandwidth, IsPlausible) {
   const double gb_s = measure_read_bandwidth(2);
   EXPECT_GT(gb_s, 0.1);
