@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/level.h"
 #include "backend/cpu/peak.h"
+#include "base/printable.h"
 #include "cli/bench_runner.h"
 #include "cli/bench_spec.h"
 #include "cli/command.h"

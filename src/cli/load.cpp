@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "base/printable.h"
+#include "chat/prompt.h"
 #include "cli/backends.h"
 #include "hub/alias.h"
 #include "hub/resolve.h"
@@ -11,13 +13,22 @@ namespace {
 
 std::string api_name(const std::string& model, const std::string& path) {
   if (model.empty()) return std::string(default_alias().name);
-  return find_alias(model) ? model : std::filesystem::path(path).stem().string();
+  // Answers carry it as JSON, whatever bytes the file's name has.
+  return find_alias(model) ? model : printable(std::filesystem::path(path).stem().string());
 }
 
+// What the caller asked for is not to blame when there is no usable one.
 Result<std::shared_ptr<const ChatTemplate>> find_template(const ModelFile& file) {
-  const auto source = file.string("tokenizer.chat_template");
-  if (!source) return Error{ErrorKind::request, "template_unsupported", "the model has no chat template", file.path()};
-  return ChatTemplate::parse(*source);
+  auto found = load_chat_template(file, false);
+  if (!found) found.error().kind = ErrorKind::model;
+  return found;
+}
+
+// The model may have more rows than the vocabulary has tokens, which spell nothing; fewer would leave tokens without a
+// meaning, the control tokens that usually stand last among them.
+Status check_vocabulary(const Tokenizer& tokenizer, const Engine& engine, const std::string& path) {
+  if (tokenizer.size() <= engine.vocabulary()) return {};
+  return Error{ErrorKind::model, "bad_vocab", "the vocabulary has more tokens than the model has rows for them", path};
 }
 
 }  // namespace
@@ -32,6 +43,7 @@ Result<Loaded> load(const LoadOptions& options) {
                                .threads = options.threads,
                                .max_rows = options.engine.prefill_chunk + options.engine.max_sequences}));
   MARTLET_ASSIGN(std::unique_ptr<Engine> engine, Engine::create(file, std::move(backend), options.engine));
+  MARTLET_TRY(check_vocabulary(*tokenizer, *engine, path));
   return Loaded{api_name(options.model, path), path, file, tokenizer, find_template(*file), std::move(engine)};
 }
 

@@ -1,11 +1,13 @@
 #include <boost/json.hpp>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/cpu_backend.h"
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/whole_number.h"
 #include "hub/resolve.h"
 #include "plan/bandwidth.h"
 #include "plan/planner.h"
@@ -77,11 +79,12 @@ Action define_plan(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
   app.add_option("model", flags->model, "A model: file, alias or hub reference; absent: the default model");
   app.add_option("--context", flags->context, "Tokens a sequence may hold; absent: what the model and memory allow")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, std::numeric_limits<int32_t>::max()));
   app.add_option("--max-sequences", flags->max_sequences, "Requests that run at once")->check(CLI::Range(1, 4096));
   app.add_option("--memory", flags->memory,
                  "Memory that may be used (6GiB, 800MB); absent: what cgroup and machine allow")
-      ->transform(CLI::AsSizeValue(true));
+      ->transform(CLI::AsSizeValue(true))
+      ->check(whole_number(1, std::numeric_limits<int64_t>::max()));
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -42,8 +43,10 @@ void define_flags(CLI::App& app, Flags& flags) {
       ->delimiter(',');
   app.add_option("--context", flags.load.engine.context,
                  "Longest sequence in tokens; 0: what the model and memory allow")
+      ->check(CLI::Range(0, std::numeric_limits<int32_t>::max()))
       ->capture_default_str();
   app.add_option("--max-sequences", flags.load.engine.max_sequences, "Requests that run at once; more wait")
+      ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--max-queue", flags.load.engine.max_queue, "Requests that may wait; more get 429")
       ->capture_default_str();
@@ -57,6 +60,7 @@ void define_flags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--backend", flags.load.backend, kBackendHelp)->capture_default_str();
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--max-connections", http.max_connections, "Open connections; more get 503")
       ->check(CLI::Range(1, 1 << 16))
@@ -93,7 +97,6 @@ Error model_changed() {
 Status serve(Flags& flags) {
   MARTLET_TRY(check(flags));
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
-  ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
   flags.server.http.parser.body_bytes = flags.max_body_mib << 20;
   flags.load.engine.tpot_target = flags.tpot_target_ms / 1000;

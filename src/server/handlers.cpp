@@ -4,6 +4,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "base/heap.h"
 #include "server/completion.h"
 #include "server/error_response.h"
 #include "server/json_body.h"
@@ -23,12 +24,22 @@ void reply(net::Exchange& exchange, json::object body, int status = 200) {
   exchange.reply(std::move(response));
 }
 
+constexpr size_t kLargeBody = 1 << 20;  // after one, free memory goes back to the system
+
 json::object describe(const ServedModel& model) {
   return {{"id", model.name},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "martlet"},
           {"max_model_len", model.engine->context()}};
+}
+
+// The megabytes that nobody needs while the answer runs; assigning an empty string would keep them.
+void forget_inputs(ApiRequest& request, net::Exchange& exchange) {
+  std::string().swap(exchange.request().body);
+  request.prompt = nullptr;
+  json::array().swap(request.messages);
+  json::object().swap(request.template_kwargs);
 }
 
 net::HttpResponse health_response(const char* state) {
@@ -49,13 +60,17 @@ std::optional<net::HttpResponse> Handlers::unavailable() const {
 
 void Handlers::work(std::shared_ptr<net::Exchange> exchange, Task task) {
   http_->work([models = models_, exchange, task = std::move(task)] {
+    const bool large = exchange->request().body.size() > kLargeBody;
     try {
-      if (Status status = task(models, exchange); !status) exchange->reply(error_response(status.error()));
+      Status status = task(models, exchange);
+      std::string().swap(exchange->request().body);
+      if (!status) exchange->reply(error_response(status.error()));
     } catch (const std::bad_alloc&) {
       exchange->reply(error_response({ErrorKind::memory, "out_of_memory", "no memory left for this request", ""}));
     } catch (const std::exception&) {
       exchange->reply(error_response({ErrorKind::internal, "internal_error", "", ""}));
     }
+    if (large) give_back_free_memory();
   });
 }
 
@@ -74,7 +89,7 @@ void Handlers::complete(std::shared_ptr<net::Exchange> exchange, Endpoint endpoi
     } else {
       MARTLET_ASSIGN(prompts, text_prompts(*model, request));
     }
-    ex->request().body = {};  // megabytes that nobody needs while the answer runs
+    forget_inputs(request, *ex);
     const auto post = [http = http_](std::function<void()> task) { http->post(std::move(task)); };
     Completion::start({model, ex, post, &metrics_, endpoint, tenant, arrived}, std::move(request), std::move(prompts));
     return {};

@@ -3,20 +3,35 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/operators.h"
 #include "base/mapped_file.h"
 
 namespace martlet {
+namespace {
+
+constexpr int kMaxThreads = 1024;  // more than any machine has cores for, less than exhausts its process table
+
+}  // namespace
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options) {
   const cpu::Level* level = options.level;
   if (!level) {
     MARTLET_ASSIGN(level, cpu::choose_level());
   }
+  if (options.threads < 0 || options.threads > kMaxThreads)
+    return Error{ErrorKind::usage, "invalid_value", "must be from 0 (found out) to " + std::to_string(kMaxThreads),
+                 "--threads"};
   const int threads = options.threads > 0 ? options.threads : cpu::usable_cores();
-  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(options, *level, threads));
+  try {
+    return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(options, *level, threads));
+  } catch (const std::system_error&) {
+    return Error{ErrorKind::io, "no_threads", "the system has no more threads for this program: lower --threads",
+                 "--threads"};
+  }
 }
 
 namespace cpu {

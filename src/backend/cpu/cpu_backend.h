@@ -19,7 +19,8 @@ struct CpuOptions {
   bool f32_activations = false;
 };
 
-// Errors: `usage` when MARTLET_ISA names no level of this processor.
+// Errors: ErrorKind::usage when MARTLET_ISA names no level of this processor, or for a number of threads beyond 1024;
+// ErrorKind::io "no_threads" when the system has none left.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options = {});
 
 }  // namespace martlet
