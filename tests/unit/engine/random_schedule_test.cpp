@@ -27,7 +27,8 @@ std::ostream& operator<<(std::ostream& out, const Command& c) {
 // Half of the drafts are wrong.
 class HalfRight final : public Speculator {
  public:
-  void propose(std::span<Sequence* const> decoding, int32_t rows) override {
+  void propose(std::span<Sequence* const> decoding, const StepOutlook& step) override {
+    int32_t rows = step.spare_rows;
     for (Sequence* sequence : decoding) {
       const int32_t count = std::min({2, sequence->most_drafts(), rows});
       sequence->drafts = expected_output(sequence->tokens, count);
@@ -35,7 +36,8 @@ class HalfRight final : public Speculator {
       rows -= count;
     }
   }
-  void verified(const Sequence&, int32_t) override {}
+  void verified(Sequence&, std::span<const Emitted>, double) override {}
+  void forget(const Sequence&) override {}
 };
 
 class Schedule {
