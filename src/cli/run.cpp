@@ -11,6 +11,7 @@
 
 #include "chat/encode_chat.h"
 #include "cli/backends.h"
+#include "cli/cache_type.h"
 #include "cli/chat/answer_writer.h"
 #include "cli/chat/chat.h"
 #include "cli/chat/generate.h"
@@ -143,6 +144,7 @@ Action define_run(CLI::App& app) {
                  "Tokens that prompt and answer may have together; 0: what the model and memory allow")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
+  add_cache_type(app, flags->load.engine.cache_type);
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
       ->check(CLI::NonNegativeNumber);
   add_draft_flags(app, flags->draft);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/backends.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"
@@ -56,6 +57,7 @@ void define_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0.0, 60'000.0))
       ->capture_default_str();
   app.add_option("--backend", flags.load.backend, kBackendHelp)->capture_default_str();
+  add_cache_type(app, flags.load.engine.cache_type);
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
       ->capture_default_str();
   app.add_option("--max-connections", http.max_connections, "Open connections; more get 503")
