@@ -229,7 +229,7 @@ float decoded(CacheType type, const Level& level, const Encoded& head, int64_t i
 
 // Largest relative error of a value, against the head's largest.
 double largest_error(CacheType type) {
-  constexpr double kErrors[] = {0, 0x1p-11, 0x1p-9, 0.502 / 127, 0.504 / 7};
+  constexpr double kErrors[] = {0, 0x1p-11, 0x1p-8, 0.502 / 127, 0.504 / 7};
   return kErrors[static_cast<size_t>(type)];
 }
 
