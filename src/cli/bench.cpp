@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/printable.h"
 #include "cli/bench_runner.h"
 #include "cli/bench_spec.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/resident.h"
@@ -28,6 +30,7 @@ struct Flags {
   std::string model;
   std::vector<int32_t> prompts{512}, batches{1, 8, 32}, depths{0};
   int32_t generated = 32, repeats = 3, threads = 0;
+  CacheType cache_type = CacheType::f16;
   bool json = false;
 };
 
@@ -60,8 +63,8 @@ struct Bench {
   // Of the caches of that many sequences.
   double cache_bytes(int32_t sequences, int64_t tokens) const {
     const int64_t page_tokens = backend->page_tokens(), pages = sequences * ((tokens + page_tokens - 1) / page_tokens);
-    return static_cast<double>(cache_groups(h, 0)[0].page_values(backend->page_tokens())) *
-           static_cast<double>(backend->cache_value_bytes()) * static_cast<double>(pages);
+    const std::optional<int64_t> page = backend->cache_page_bytes(cache_groups(h, flags.cache_type, 0)[0]);
+    return static_cast<double>(page.value_or(std::numeric_limits<int64_t>::max())) * static_cast<double>(pages);
   }
 
   // Whether the caches of that many sequences fit beside the weights; what does not is left out of the report, aloud.
@@ -88,7 +91,8 @@ struct Bench {
   Status prefill(Report& report) const {
     for (const int32_t tokens : flags.prompts) {
       if (tokens == 0 || !fits(1, tokens)) continue;
-      MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, 1, tokens));
+      MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner,
+                     BenchRunner::open(file, *backend, 1, tokens, flags.cache_type));
       MARTLET_TRY(runner->prefill(tokens, 1));  // untimed: brings pages and caches in
       MARTLET_ASSIGN(const Speed speed, runner->prefill(tokens, flags.repeats));
       const double prompts_per_s = speed.tokens_per_s / tokens;
@@ -103,7 +107,8 @@ struct Bench {
       for (const int32_t batch : flags.batches) {
         const int32_t tokens = depth + flags.generated;
         if (!fits(batch, tokens)) continue;
-        MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, batch, tokens));
+        MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner,
+                       BenchRunner::open(file, *backend, batch, tokens, flags.cache_type));
         MARTLET_TRY(runner->decode(batch, depth, 1, 1));
         MARTLET_ASSIGN(const Speed speed, runner->decode(batch, depth, flags.generated, flags.repeats));
         const double rate = speed.tokens_per_s;
@@ -134,7 +139,7 @@ Result<Report> measure(const Flags& flags) {
   const int32_t rows = std::max(512, *std::max_element(flags.batches.begin(), flags.batches.end()));
   MARTLET_ASSIGN(bench.backend, make_cpu_backend({.threads = report.threads, .level = level, .max_rows = rows}));
   bench.ceiling = memory_ceiling(0).bytes;
-  MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512));
+  MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512, flags.cache_type));
   report.load_ms = milliseconds_since(begin);
   report.model = path;
   report.backend = bench.backend->name();
@@ -217,6 +222,7 @@ Action define_bench(CLI::App& app) {
   app.add_option("-r,--repeats", flags->repeats, "Repeats of each measurement")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  add_cache_type(app, flags->cache_type);
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/cpu_backend.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/whole_number.h"
@@ -62,7 +63,10 @@ Status run(const Flags& flags) {
   MARTLET_ASSIGN(const std::string path, resolve_model(flags.model));
   MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
-  const PlanOptions options{flags.context, flags.max_sequences, flags.defaults.prefill_chunk};
+  const PlanOptions options{.context = flags.context,
+                            .max_sequences = flags.max_sequences,
+                            .prefill_chunk = flags.defaults.prefill_chunk,
+                            .cache_type = flags.defaults.cache_type};
   MARTLET_ASSIGN(
       const std::unique_ptr<Backend> backend,
       make_cpu_backend({.threads = flags.threads, .max_rows = options.prefill_chunk + options.max_sequences}));
@@ -85,6 +89,7 @@ Action define_plan(CLI::App& app) {
                  "Memory that may be used (6GiB, 800MB); absent: what cgroup and machine allow")
       ->transform(CLI::AsSizeValue(true))
       ->check(whole_number(1, std::numeric_limits<int64_t>::max()));
+  add_cache_type(app, flags->defaults.cache_type);
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");

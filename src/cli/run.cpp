@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "chat/encode_chat.h"
 #include "cli/backends.h"
+#include "cli/cache_type.h"
 #include "cli/chat/answer_writer.h"
 #include "cli/chat/chat.h"
 #include "cli/chat/generate.h"
@@ -155,6 +156,7 @@ Action define_run(CLI::App& app) {
                  "Tokens that prompt and answer may have together; 0: what the model and memory allow")
       ->check(CLI::Range(0, kUnlimited));
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
+  add_cache_type(app, flags->load.engine.cache_type);
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
       ->check(CLI::Range(0, 1024));
   add_draft_flags(app, flags->draft);

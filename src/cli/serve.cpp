@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/backends.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"
@@ -59,6 +60,7 @@ void define_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0.0, 60'000.0))
       ->capture_default_str();
   app.add_option("--backend", flags.load.backend, kBackendHelp)->capture_default_str();
+  add_cache_type(app, flags.load.engine.cache_type);
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

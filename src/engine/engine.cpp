@@ -60,7 +60,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
     draft = DraftNeeds{draft_h, weight_bytes(*options.draft_model, *backend)};
   }
   const PlanOptions plan_options{options.context, options.max_sequences, options.prefill_chunk,
-                                 draft ? &*draft : nullptr};
+                                 draft ? &*draft : nullptr, options.cache_type};
   EngineThread::Parts parts;
   MARTLET_ASSIGN(parts.plan, make_plan(h, weight_bytes(*file, *backend), bytes_read_per_token(*file), *backend,
                                        memory_ceiling(options.memory_ceiling, *backend), plan_options));
@@ -77,7 +77,9 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   parts.max_tenant_requests = options.max_tenant_requests;
   parts.vocabulary = h.vocabulary;
   parts.backend = std::move(backend);
-  parts.open_model = [file, h, pages](Backend& b) { return Model::create(file, h, b, pages); };
+  parts.open_model = [file, h, pages, type = options.cache_type](Backend& b) {
+    return Model::create(file, h, b, pages, type);
+  };
   parts.open_speculator = speculator_of(options, h.vocabulary, {pages, parts.scheduler.max_rows});
   parts.weights_intact = [file] { return !lost_page() && file->unchanged(); };
   return EngineThread::start(std::move(parts));

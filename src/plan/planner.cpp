@@ -45,11 +45,11 @@ Error does_not_fit(int64_t need, const Plan& plan, const PlanOptions& options) {
       ""};
 }
 
-// The caches of the model and, where there is one, of its draft model.
+// The caches of the model and, where there is one, of its draft model, which keeps halves.
 std::vector<CacheGroup> all_groups(const Hyperparameters& h, const PlanOptions& options) {
-  std::vector<CacheGroup> groups = cache_groups(h, 0);
+  std::vector<CacheGroup> groups = cache_groups(h, options.cache_type, 0);
   if (options.draft)
-    for (const CacheGroup& group : cache_groups(options.draft->h, 0)) groups.push_back(group);
+    for (const CacheGroup& group : cache_groups(options.draft->h, CacheType::f16, 0)) groups.push_back(group);
   return groups;
 }
 
@@ -57,9 +57,9 @@ std::vector<CacheGroup> all_groups(const Hyperparameters& h, const PlanOptions& 
 std::optional<int64_t> cache_bytes(std::span<const CacheGroup> groups, const Backend& backend, int64_t tokens) {
   Checked sum = uint64_t{0};
   for (const CacheGroup& group : groups) {
-    const auto page = static_cast<uint64_t>(group.page_values(backend.page_tokens()));
-    sum = sum + Checked(page) * static_cast<uint64_t>(backend.cache_value_bytes()) *
-                    static_cast<uint64_t>(tokens / backend.page_tokens());
+    const std::optional<int64_t> page = backend.cache_page_bytes(group);
+    if (!page) return std::nullopt;
+    sum = sum + Checked(static_cast<uint64_t>(*page)) * static_cast<uint64_t>(tokens / backend.page_tokens());
   }
   if (!sum.within(std::numeric_limits<int64_t>::max() / 2)) return std::nullopt;
   return static_cast<int64_t>(*sum.get());
@@ -144,8 +144,8 @@ Result<Plan> make_plan(const Hyperparameters& h, int64_t weight_bytes, int64_t b
   plan.context = static_cast<int32_t>(room->context);
   plan.cache_tokens = room->tokens;
   plan.sequences = static_cast<int32_t>(room->tokens / round_up(room->context, page));
-  plan.parts.push_back(
-      {"cache", *cache_bytes(groups, backend, room->tokens), "keys and values, shared by all sequences"});
+  plan.parts.push_back({"cache", *cache_bytes(groups, backend, room->tokens),
+                        fmt::format("keys and values as {}, shared by all sequences", name_of(options.cache_type))});
   return plan;
 }
 

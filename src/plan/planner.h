@@ -21,6 +21,7 @@ struct PlanOptions {
   int32_t max_sequences = 32;
   int32_t prefill_chunk = 512;
   const DraftNeeds* draft = nullptr;
+  CacheType cache_type = CacheType::f16;
 };
 
 // Adds up what running the model takes and sizes its cache, before anything of it is loaded.

@@ -54,7 +54,6 @@ CpuBackend::CpuBackend(const CpuOptions& options, const Level& level, int thread
     : level_(level),
       max_rows_(options.max_rows),
       exact_(options.f32_activations),
-      cache_values_(exact_ ? CacheValues::f32 : CacheValues::f16),
       pool_(threads),
       workers_(static_cast<size_t>(threads)) {}
 
@@ -84,7 +83,7 @@ bool CpuBackend::reserve(Mapping Worker::*part, int64_t bytes) {
 Result<ModelId> CpuBackend::open(std::span<const CacheGroup> groups) {
   auto model = std::make_unique<OpenModel>();
   for (const CacheGroup& group : groups) {
-    MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group, cache_values_));
+    MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group));
     model->caches.push_back(std::move(cache));
     if (!reserve(&Worker::attention, attention_scratch_bytes(group.key_size, group.value_size))) return out_of_memory();
   }
@@ -148,8 +147,11 @@ void CpuBackend::start_step(const Batch& batch) {
   for (Token& token : tokens_) {
     if (token < 0) token = chosen_[static_cast<size_t>(-1 - token)].token;
   }
-  for (const PageCopy& copy : batch.copies)
-    model_->caches[static_cast<size_t>(copy.group)].copy(copy.from, copy.to, copy.tokens);
+  // Slots beyond PageCopy::tokens are nobody's, and go along.
+  for (const PageCopy& copy : batch.copies) {
+    const PagedCache& cache = model_->caches[static_cast<size_t>(copy.group)];
+    std::ranges::copy(cache.page(copy.from), cache.page(copy.to).begin());
+  }
 }
 
 // Logits of a few rows at a time, each row by one thread.

@@ -92,6 +92,9 @@ Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {
   if (groups.size() != 1)
     return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend takes one kind of attention a model", ""};
   const CacheGroup& group = groups[0];
+  if (group.type != CacheType::f16)
+    return Error{ErrorKind::usage, "unsupported_cache_type", "the CUDA backend keeps keys and values as f16",
+                 "--cache-type"};
   if (group.layers < 1 || group.kv_heads < 1 || group.kv_heads > kMergeUnits || group.pages < 1 ||
       group.key_size < 16 || group.key_size % 16 != 0 || group.key_size > kMaxHeadSize || group.value_size < 16 ||
       group.value_size % 16 != 0 || group.value_size > kMaxHeadSize) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/checked.h"
 #include "model/model.h"
 
 namespace martlet {
@@ -73,7 +74,12 @@ class FakeBackend final : public Backend {
   std::string device() const override { return "none"; }
   int32_t page_tokens() const override { return page_tokens_; }
   int32_t max_rows() const override { return 1 << 16; }
-  int64_t cache_value_bytes() const override { return 2; }
+  std::optional<int64_t> cache_page_bytes(const CacheGroup& g) const override {
+    const Checked heads = Checked(static_cast<uint64_t>(g.layers)) * Checked(static_cast<uint64_t>(g.kv_heads));
+    const Checked bytes =
+        heads * static_cast<uint64_t>((g.type == CacheType::f16 ? 2 : 1) * (g.key_size + g.value_size) * page_tokens_);
+    return bytes.within(uint64_t{1} << 62) ? std::optional<int64_t>(*bytes.get()) : std::nullopt;
+  }
   int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override {
     return 4 * (rows * widest + vocabulary);
   }

@@ -85,6 +85,16 @@ TEST_F(Planning, G6_ADraftModelAndItsCacheAreCountedOrRefused) {
   EXPECT_EQ(exit_code(refused.error().kind), 4);
 }
 
+TEST_F(Planning, ASmallerCacheTypeHoldsMoreTokens) {
+  const auto halves = plan(fixed() + 4096 * kTokenBytes),
+             bytes = plan(fixed() + 4096 * kTokenBytes, {.cache_type = CacheType::q8});
+  ASSERT_TRUE(halves && bytes);
+  EXPECT_EQ(halves->cache_tokens, 4096);
+  EXPECT_EQ(bytes->cache_tokens, 8192);
+  EXPECT_EQ(bytes->parts.back().bytes, 4096 * kTokenBytes);
+  EXPECT_NE(bytes->parts.back().note.find("q8"), std::string::npos);
+}
+
 TEST_F(Planning, G1_RefusalListsNeedHaveAndFlags) {
   const auto p = plan(120 * kMiB);
   ASSERT_FALSE(p);
