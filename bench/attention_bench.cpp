@@ -1,6 +1,9 @@
-// Speed of attention on one thread at every level that the processor has: the whole operator, RoPE and cache included.
-//   decode/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH    one row behind DEPTH cached tokens; `cache_bytes`: of keys and values, a
-//   second prefill/LEVEL/HEADS:KEY_HEADS:SIZE/DEPTH   512 rows; `flops`: of scores and sums, a second
+// Speed of attention at every level that the processor has, for each cache type and on one and two threads: the whole
+// operator, RoPE and the writing of keys and values included.
+//   decode/LEVEL/TYPE/HEADS:KEY_HEADS:SIZE/DEPTH/THREADS    one row behind DEPTH cached tokens, layer after layer, so
+//   that
+//     the cache comes from memory; `cache_bytes`: of keys and values, a second
+//   prefill/...   512 rows; `flops`: of scores and sums, a second
 
 #include <benchmark/benchmark.h>
 
@@ -22,15 +25,20 @@ struct Shape {
   int32_t columns() const { return (heads + 2 * kv_heads) * size; }
 };
 
-// One attention layer and one sequence.
-class Layer {
+// Attention layers of one sequence. Its pages all hold what the first one does.
+class Layers {
  public:
-  Layer(const Level* level, const Shape& shape, int32_t tokens)
-      : shape_(shape), tokens_(tokens), pages_(tokens / kPageTokens + 1) {
-    backend_ = std::move(*make_cpu_backend({.threads = 1, .level = level}));
+  Layers(const Level* level, const Shape& shape, CacheType type, int threads, int32_t tokens, int32_t layers)
+      : tokens_(tokens), layers_(layers), pages_(static_cast<size_t>(tokens / kPageTokens + 1)) {
+    backend_ = std::move(*make_cpu_backend({.threads = threads, .level = level}));
     std::iota(pages_.begin(), pages_.end(), 0);
-    const CacheGroup group = {
-        CacheGroup::Kind::paged, 1, shape.kv_heads, shape.size, shape.size, static_cast<int32_t>(pages_.size())};
+    const CacheGroup group = {CacheGroup::Kind::paged,
+                              layers,
+                              shape.kv_heads,
+                              shape.size,
+                              shape.size,
+                              static_cast<int32_t>(pages_.size()),
+                              type};
     model_ = *backend_->open({&group, 1});
     table_values_.resize(static_cast<size_t>(shape.columns()));
     for (size_t i = 0; i < table_values_.size(); ++i) table_values_[i] = std::sin(static_cast<float>(i));
@@ -39,9 +47,18 @@ class Layer {
     attention_ = {
         0, 0, shape.heads, shape.kv_heads, shape.size, shape.size, 1 / std::sqrt(static_cast<float>(shape.size))};
     attention_.rope_frequencies = upload(frequencies_);
+    int32_t written = 0;
+    run(0, kPageTokens, [&] { return written++ < layers; });
+    std::vector<std::byte> page(static_cast<size_t>(backend_->page_bytes(model_, 0)));
+    backend_->read_page(model_, 0, 0, page);
+    for (const Page p : pages_) backend_->write_page(model_, 0, p, page);
   }
 
-  // Attention of `rows` rows from position `first` on, as often as `again` says.
+  double bytes_of_token() const {
+    return static_cast<double>(backend_->page_bytes(model_, 0)) / (kPageTokens * layers_);
+  }
+
+  // Attention of `rows` rows from position `first` on, as often as `again` says, in one layer after the other.
   template <class Again>
   void run(int32_t first, int32_t rows, Again&& again) {
     const std::vector<Token> tokens(static_cast<size_t>(rows), 0);
@@ -56,7 +73,10 @@ class Layer {
                          .groups = {&table, 1}};
     const Ticket ticket = backend_->submit(model_, batch, {}, [&] {
       const Tensor x = backend_->embed(table_);
-      while (again()) backend_->attend(x, attention_);
+      while (again()) {
+        backend_->attend(x, attention_);
+        attention_.layer = (attention_.layer + 1) % layers_;
+      }
       return Outputs{};
     });
     if (!backend_->wait(ticket, {}, {})) std::abort();
@@ -69,8 +89,7 @@ class Layer {
     return *backend_->upload(model_, {&view, 1});
   }
 
-  Shape shape_;
-  int32_t tokens_;
+  int32_t tokens_, layers_;
   std::vector<Page> pages_;
   std::vector<float> table_values_, frequencies_;
   std::unique_ptr<Backend> backend_;
@@ -79,17 +98,19 @@ class Layer {
   Attention attention_;
 };
 
-void run(benchmark::State& state, const Level* level, Shape shape, int32_t rows, int32_t depth) {
-  Layer layer(level, shape, depth + rows);
-  for (int32_t first = 0; first < depth; first += 512) {
-    bool done = false;
-    layer.run(first, std::min(512, depth - first), [&] { return !std::exchange(done, true); });
-  }
-  layer.run(depth, rows, [&] { return state.KeepRunning(); });
+// Bytes that no cache of a processor holds.
+constexpr double kFarBytes = 256 << 20;
+
+void run(benchmark::State& state, const Level* level, Shape shape, CacheType type, int threads, int32_t rows,
+         int32_t depth) {
+  const double layer_bytes = 4.0 * (depth + rows) * shape.kv_heads * shape.size;  // more than most types take
+  const int32_t layers = rows == 1 ? 1 + static_cast<int32_t>(kFarBytes / layer_bytes) : 1;
+  Layers all(level, shape, type, threads, depth + rows, layers);
+  all.run(depth, rows, [&] { return state.KeepRunning(); });
   const auto times = static_cast<double>(state.iterations());
   if (rows == 1) {
     state.counters["cache_bytes"] =
-        benchmark::Counter(times * 4.0 * depth * shape.kv_heads * shape.size, benchmark::Counter::kIsRate);
+        benchmark::Counter(times * all.bytes_of_token() * depth, benchmark::Counter::kIsRate);
   } else {
     const double pairs = rows * (depth + (rows + 1) / 2.0);
     state.counters["flops"] =
@@ -100,14 +121,22 @@ void run(benchmark::State& state, const Level* level, Shape shape, int32_t rows,
 void register_all() {
   for (const Level* level : levels()) {
     if (!level->available()) continue;
-    for (const Shape& shape : {Shape{9, 3, 64}, Shape{16, 8, 128}, Shape{32, 8, 128}}) {
-      const std::string name = std::string(level->name) + "/" + std::to_string(shape.heads) + ":" +
-                               std::to_string(shape.kv_heads) + ":" + std::to_string(shape.size) + "/";
-      for (const int32_t depth : {256, 4096, 16'384})
-        benchmark::RegisterBenchmark(("decode/" + name + std::to_string(depth)).c_str(), run, level, shape, 1, depth);
-      for (const int32_t depth : {0, 4096})
-        benchmark::RegisterBenchmark(("prefill/" + name + std::to_string(depth)).c_str(), run, level, shape, 512,
-                                     depth);
+    for (int type = 1; type < kCacheTypes; ++type) {
+      for (const Shape& shape : {Shape{9, 3, 64}, Shape{16, 8, 128}, Shape{32, 8, 128}}) {
+        for (const int threads : {1, 2}) {
+          const auto add = [&](const char* work, int32_t rows, int32_t depth) {
+            const std::string name = std::string(work) + "/" + std::string(level->name) + "/" +
+                                     std::string(kCacheTypeNames[type]) + "/" + std::to_string(shape.heads) + ":" +
+                                     std::to_string(shape.kv_heads) + ":" + std::to_string(shape.size) + "/" +
+                                     std::to_string(depth) + "/" + std::to_string(threads);
+            benchmark::RegisterBenchmark(name.c_str(), run, level, shape, static_cast<CacheType>(type), threads, rows,
+                                         depth)
+                ->UseRealTime();
+          };
+          for (const int32_t depth : {256, 4096, 16'384}) add("decode", 1, depth);
+          for (const int32_t depth : {0, 4096}) add("prefill", 512, depth);
+        }
+      }
     }
   }
 }

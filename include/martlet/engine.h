@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "martlet/cache_type.h"
 #include "martlet/plan.h"
 #include "martlet/request.h"
 
@@ -34,6 +35,7 @@ struct EngineOptions {
   std::shared_ptr<const ModelFile> draft_model;
   bool ngram = false;
   Speculation speculation;  // of requests that ask for none of their own
+  CacheType cache_type = CacheType::f16;
 };
 
 // Counts of values by upper bounds, each twice the one before; the last bucket has none.

@@ -14,6 +14,7 @@
 #include "backend/tensor.h"
 #include "base/error.h"
 #include "base/function_ref.h"
+#include "martlet/cache_type.h"
 #include "tensor/tensor_view.h"
 
 namespace martlet {
@@ -33,6 +34,7 @@ struct CacheGroup {
   Kind kind = Kind::paged;
   int32_t layers = 0, kv_heads = 0, key_size = 0, value_size = 0;
   int32_t pages = 0;
+  CacheType type = CacheType::f16;
 
   // Values of one page: keys and values of every layer.
   int64_t page_values(int32_t page_tokens) const {
@@ -75,7 +77,8 @@ class Backend {
   virtual std::string device() const = 0;      // for people: instruction level and threads
   virtual int32_t page_tokens() const = 0;     // tokens a cache page holds
   virtual int32_t max_rows() const = 0;        // rows that one submit takes at most
-  virtual int64_t cache_value_bytes() const = 0;  // of one key or value element
+  // Bytes that one page of such a group takes, exactly; nothing when they are beyond counting.
+  virtual std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const = 0;
   // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache; `widest`: columns of its widest
   // tensor, `vocabulary`: of its logits. For the plan; open() allocates it.
   virtual int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const = 0;

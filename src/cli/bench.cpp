@@ -12,9 +12,11 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/level.h"
 #include "backend/cpu/peak.h"
+#include "base/printable.h"
 #include "base/resident.h"
 #include "cli/bench_runner.h"
 #include "cli/bench_spec.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/memory_flags.h"
 #include "cli/progress.h"
@@ -30,6 +32,7 @@ struct Flags {
   std::vector<int32_t> prompts{512}, batches{1, 8, 32}, depths{0};
   int32_t generated = 32, repeats = 3, threads = 0;
   int64_t memory = 0;
+  CacheType cache_type = CacheType::f16;
   bool json = false;
 };
 
@@ -62,14 +65,15 @@ struct Bench {
   // Of the caches of that many sequences.
   double cache_bytes(int32_t sequences, int64_t tokens) const {
     const int64_t page_tokens = backend->page_tokens(), pages = sequences * ((tokens + page_tokens - 1) / page_tokens);
-    return static_cast<double>(cache_groups(needs.h, 0)[0].page_values(backend->page_tokens())) *
-           static_cast<double>(backend->cache_value_bytes()) * static_cast<double>(pages);
+    const std::optional<int64_t> page = backend->cache_page_bytes(cache_groups(needs.h, flags.cache_type, 0)[0]);
+    return static_cast<double>(page.value_or(std::numeric_limits<int64_t>::max())) * static_cast<double>(pages);
   }
 
   // Whether the plan has room for that many sequences; what it has not is left out of the report, aloud.
   bool fits(int32_t sequences, int32_t tokens) const {
-    const Result<Plan> plan =
-        make_plan(needs, *backend, ceiling, {.context = tokens, .max_sequences = sequences, .streams = sequences});
+    const Result<Plan> plan = make_plan(
+        needs, *backend, ceiling,
+        {.context = tokens, .max_sequences = sequences, .streams = sequences, .cache_type = flags.cache_type});
     if (!plan)
       std::fprintf(stderr, "left out: batch %d with %d tokens each: %s\n", sequences, tokens,
                    plan.error().line().c_str());
@@ -90,7 +94,8 @@ struct Bench {
   Status prefill(Report& report) const {
     for (const int32_t tokens : flags.prompts) {
       if (tokens == 0 || !fits(1, tokens)) continue;
-      MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, 1, tokens));
+      MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner,
+                     BenchRunner::open(file, *backend, 1, tokens, flags.cache_type));
       MARTLET_TRY(runner->prefill(tokens, 1));  // untimed: brings pages and caches in
       MARTLET_ASSIGN(const Speed speed, runner->prefill(tokens, flags.repeats));
       const double prompts_per_s = speed.tokens_per_s / tokens;
@@ -105,7 +110,8 @@ struct Bench {
       for (const int32_t batch : flags.batches) {
         const int32_t tokens = depth + flags.generated;
         if (!fits(batch, tokens)) continue;
-        MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner, BenchRunner::open(file, *backend, batch, tokens));
+        MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner,
+                       BenchRunner::open(file, *backend, batch, tokens, flags.cache_type));
         MARTLET_TRY(runner->decode(batch, depth, 1, 1));
         MARTLET_ASSIGN(const Speed speed, runner->decode(batch, depth, flags.generated, flags.repeats));
         const double rate = speed.tokens_per_s;
@@ -137,7 +143,7 @@ Result<Report> measure(const Flags& flags) {
   MARTLET_ASSIGN(bench.needs, model_needs(*bench.file, *bench.backend));
   bench.needs.h.context = std::numeric_limits<int32_t>::max();  // beyond what it was trained for, speed is still speed
   bench.ceiling = memory_ceiling(flags.memory);
-  MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512));
+  MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512, flags.cache_type));
   report.load_ms = milliseconds_since(begin);
   report.model = path;
   report.backend = bench.backend->name();
@@ -220,6 +226,7 @@ Action define_bench(CLI::App& app) {
   app.add_option("-r,--repeats", flags->repeats, "Repeats of each measurement")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  add_cache_type(app, flags->cache_type);
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
   add_memory_flag(app, flags->memory);

@@ -8,10 +8,10 @@
 namespace martlet::cli {
 
 Result<std::unique_ptr<BenchRunner>> BenchRunner::open(const std::shared_ptr<const ModelFile>& file, Backend& backend,
-                                                       int32_t sequences, int32_t tokens) {
+                                                       int32_t sequences, int32_t tokens, CacheType cache_type) {
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
   const int32_t pages_each = (tokens + backend.page_tokens() - 1) / backend.page_tokens();
-  MARTLET_ASSIGN(std::unique_ptr<Model> model, Model::create(file, h, backend, sequences * pages_each));
+  MARTLET_ASSIGN(std::unique_ptr<Model> model, Model::create(file, h, backend, sequences * pages_each, cache_type));
   return std::unique_ptr<BenchRunner>(new BenchRunner(backend, std::move(model), pages_each));
 }
 

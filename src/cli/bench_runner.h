@@ -25,7 +25,7 @@ struct Speed {
 class BenchRunner {
  public:
   static Result<std::unique_ptr<BenchRunner>> open(const std::shared_ptr<const ModelFile>& file, Backend& backend,
-                                                   int32_t sequences, int32_t tokens);
+                                                   int32_t sequences, int32_t tokens, CacheType cache_type);
   ~BenchRunner() { backend_.close(model_->id()); }
   BenchRunner(const BenchRunner&) = delete;
   BenchRunner& operator=(const BenchRunner&) = delete;

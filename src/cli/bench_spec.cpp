@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "bench/contract.h"
 #include "bench/spec_trial.h"
 #include "chat/encode_chat.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "cli/progress.h"
 
 namespace martlet::cli {
@@ -12,7 +13,7 @@ namespace {
 constexpr size_t kLabelWidth = 20, kTemplateLines = 6, kTemplateColumns = 100, kArrayItems = 6, kTextBytes = 80;
 
 std::string shown(std::string_view text) {
-  return printable(std::string(text));
+  return printable(text);
 }
 
 // At most `limit` bytes of `text`; what is cut off is said, not hidden.

@@ -75,7 +75,9 @@ void add_vocabulary(const ModelSummary& model, json::object& out) {
 json::object to_json(const ModelSummary& model) {
   json::object out;
   out["name"] = text_value(model.name);
-  out["files"] = json::array(model.files.begin(), model.files.end());
+  json::array files;
+  for (const std::string& file : model.files) files.push_back(text_value(file));
+  out["files"] = std::move(files);
   out["bytes"] = model.bytes;
   out["architecture"] = text_value(model.architecture);
   out["parameters"] = model.parameters;

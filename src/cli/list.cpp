@@ -3,6 +3,8 @@
 #include <ctime>
 #include <memory>
 
+#include "base/printable.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "hub/local.h"
@@ -26,8 +28,8 @@ void print_json(const std::vector<LocalModel>& models) {
   boost::json::array rows;
   for (const LocalModel& model : models) {
     boost::json::array files;
-    for (const auto& file : model.files) files.emplace_back(file.string());
-    rows.push_back({{"name", model.name},
+    for (const auto& file : model.files) files.emplace_back(utf8::replace_invalid(file.string()));
+    rows.push_back({{"name", utf8::replace_invalid(model.name)},
                     {"bytes", model.bytes},
                     {"modified", format_time(model.modified, "%Y-%m-%dT%H:%M:%SZ", true)},
                     {"files", std::move(files)}});
@@ -37,7 +39,7 @@ void print_json(const std::vector<LocalModel>& models) {
 
 void print_table(const std::vector<LocalModel>& models) {
   size_t width = 0;
-  for (const LocalModel& model : models) width = std::max(width, model.name.size());
+  for (const LocalModel& model : models) width = std::max(width, printable(model.name).size());
   for (const LocalModel& model : models) {
     std::printf("%-*s  %10s  %s\n", static_cast<int>(width), printable(model.name).c_str(),
                 human_bytes(model.bytes).c_str(), format_time(model.modified, "%Y-%m-%d %H:%M", false).c_str());

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/printable.h"
 #include "chat/prompt.h"
 #include "cli/backends.h"
 #include "engine/options.h"
@@ -18,11 +19,26 @@ Result<std::unique_ptr<Backend>> backend_for(const LoadOptions& options) {
                        .max_rows = options.engine.prefill_chunk + options.engine.max_sequences});
 }
 
+// What the caller asked for is not to blame when there is no usable one.
+Result<std::shared_ptr<const ChatTemplate>> find_template(const ModelFile& file) {
+  auto found = load_chat_template(file, false);
+  if (!found) found.error().kind = ErrorKind::model;
+  return found;
+}
+
+// The model may have more rows than the vocabulary has tokens, which spell nothing; fewer would leave tokens without a
+// meaning, the control tokens that usually stand last among them.
+Status check_vocabulary(const Tokenizer& tokenizer, const Engine& engine, const std::string& path) {
+  if (tokenizer.size() <= engine.vocabulary()) return {};
+  return Error{ErrorKind::model, "bad_vocab", "the vocabulary has more tokens than the model has rows for them", path};
+}
+
 }  // namespace
 
 std::string api_name(const std::string& model, const std::string& path) {
   if (model.empty()) return std::string(default_alias().name);
-  return find_alias(model) ? model : std::filesystem::path(path).stem().string();
+  // Answers carry it as JSON, whatever bytes the file's name has.
+  return find_alias(model) ? model : printable(std::filesystem::path(path).stem().string());
 }
 
 Result<Ceiling> ceiling_of(const LoadOptions& options) {
@@ -43,7 +59,8 @@ Result<Loaded> load(const LoadOptions& options) {
   MARTLET_ASSIGN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::create(*file));
   MARTLET_ASSIGN(std::unique_ptr<Backend> backend, backend_for(options));
   MARTLET_ASSIGN(std::unique_ptr<Engine> engine, Engine::create(file, std::move(backend), options.engine));
-  return Loaded{api_name(options.model, path), path, file, tokenizer, load_chat_template(*file), std::move(engine)};
+  MARTLET_TRY(check_vocabulary(*tokenizer, *engine, path));
+  return Loaded{api_name(options.model, path), path, file, tokenizer, find_template(*file), std::move(engine)};
 }
 
 }  // namespace martlet::cli

@@ -1,7 +1,16 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
+#include "base/heap.h"
 #include "base/mapped_file.h"
 #include "cli/command.h"
 #include "cli/environment.h"
@@ -29,9 +38,36 @@ int fail(const Error& error) {
   return exit_code(error.kind);
 }
 
+// A file opened by the program must not become its standard output because that was closed.
+void open_standard_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);  // takes the lowest free one
+  }
+}
+
+Status run(const Action& action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::memory, "out_of_memory", "there is not enough memory for this", ""};
+  } catch (const std::system_error& e) {
+    return Error{ErrorKind::io, "system_error", std::string("the system refused something: ") + e.what(), ""};
+  } catch (const std::exception& e) {
+    return Error{ErrorKind::internal, "internal_error", std::string("an unexpected error: ") + e.what(), ""};
+  }
+}
+
+Status check_output() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return {};
+  return Error{ErrorKind::io, "io_error", "the result could not be written", "stdout"};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
+  return_large_blocks();
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that left is an error of a write, not a reason to die
   guard_mapped_files();
   CLI::App app("Martlet runs large language models on this machine.", "martlet");
   app.require_subcommand(1);
@@ -48,11 +84,17 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (e.get_exit_code() == 0) {  // --help, --version
+      app.exit(e);
+      const Status written = check_output();
+      return written ? 0 : fail(written.error());
+    }
     return fail({ErrorKind::usage, "usage", std::string(e.what()) + "; see martlet --help", ""});
   }
-  const Status status = action();
-  return status ? 0 : fail(status.error());
+  const Status status = run(action);
+  if (!status) return fail(status.error());
+  const Status written = check_output();
+  return written ? 0 : fail(written.error());
 }
 
 }  // namespace martlet::cli

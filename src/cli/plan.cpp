@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/cpu_backend.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/memory_flags.h"
 #include "engine/options.h"
@@ -146,6 +147,7 @@ Action define_plan(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
   app.add_option("model", flags->model, "A model: file, alias or hub reference; absent: the default model");
   add_memory_flags(app, flags->engine);
+  add_cache_type(app, flags->engine.cache_type);
   app.add_option("--max-sequences", flags->engine.max_sequences, "Requests that run at once")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

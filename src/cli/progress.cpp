@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 
 namespace martlet::cli {
@@ -71,13 +72,6 @@ std::string human_seconds(double seconds) {
   const auto whole = static_cast<uint64_t>(std::min(seconds, 359999.0) + 0.5);
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
-std::string printable(const std::string& text) {
-  std::string out = utf8::replace_invalid(text);
-  std::ranges::replace_if(
-      out, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return out;
 }
 
 }  // namespace martlet::cli

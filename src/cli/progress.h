@@ -28,7 +28,5 @@ class Progress {
 std::string human_bytes(uint64_t bytes);
 // "1:02:03" or "2:03".
 std::string human_seconds(double seconds);
-// `text` as it may be shown on a terminal: control characters and invalid UTF-8 replaced.
-std::string printable(const std::string& text);
 
 }  // namespace martlet::cli

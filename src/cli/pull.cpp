@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/executable.h"
 #include "cli/progress.h"

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "hub/local.h"

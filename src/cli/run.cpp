@@ -9,8 +9,10 @@
 #include <optional>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "chat/encode_chat.h"
 #include "cli/backends.h"
+#include "cli/cache_type.h"
 #include "cli/chat/answer_writer.h"
 #include "cli/chat/chat.h"
 #include "cli/chat/generate.h"
@@ -20,6 +22,7 @@
 #include "cli/load.h"
 #include "cli/memory_flags.h"
 #include "cli/style.h"
+#include "cli/whole_number.h"
 
 namespace martlet::cli {
 namespace {
@@ -43,6 +46,12 @@ void use_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(nl_langinfo(CODESET)) == "UTF-8") return;
   if (!std::setlocale(LC_CTYPE, "C.UTF-8")) std::setlocale(LC_CTYPE, "en_US.UTF-8");
+}
+
+// What templates, tokenizers and saved conversations take for granted.
+Status check_text(const std::string& text, const char* flag) {
+  if (utf8::valid(text)) return {};
+  return Error{ErrorKind::usage, "invalid_utf8", "the text is not valid UTF-8", flag};
 }
 
 // The prompt of a one-shot run: a document from standard input, if there is one, before the words of -p.
@@ -93,6 +102,7 @@ Status answer_once(const Loaded& model, const Flags& flags, const std::string& p
                                    [&](std::string_view piece) { writer.push(piece); });
   writer.finish();
   if (!answer) return std::move(answer.error());
+  if (std::ferror(stdout)) return {};  // told at the end of the program
   const Style style = style_of(STDERR_FILENO);
   std::fprintf(stderr, "%s%s%s\n", style.dim, answer->summary().c_str(), style.plain);
   if (answer->interrupted) std::exit(130);
@@ -102,6 +112,8 @@ Status answer_once(const Loaded& model, const Flags& flags, const std::string& p
 Status run(Flags& flags) {
   use_utf8();
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
+  MARTLET_TRY(check_text(flags.prompt.value_or(""), "--prompt"));
+  MARTLET_TRY(check_text(flags.chat.system, "--system"));
   flags.chat.sampling.seed = flags.seed;
   const bool interactive = !flags.prompt && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
   if (interactive && flags.raw)
@@ -132,7 +144,8 @@ void add_sampling(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--min-p", sampling.min_p, "Draw from tokens at least this likely, as a share of the likeliest one")
       ->capture_default_str();
-  app.add_option("--seed", flags.seed, "Makes a drawn answer repeatable");
+  app.add_option("--seed", flags.seed, "Makes a drawn answer repeatable")
+      ->check(whole_number(0, std::numeric_limits<uint64_t>::max()));
   app.add_option("-n,--max-tokens", flags.chat.max_tokens,
                  "Longest answer in tokens; without it, what the context holds");
 }
@@ -150,8 +163,9 @@ Action define_run(CLI::App& app) {
   add_sampling(app, *flags);
   add_memory_flags(app, flags->load.engine);
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
+  add_cache_type(app, flags->load.engine.cache_type);
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1024));
   add_draft_flags(app, flags->draft);
   return [flags] { return run(*flags); };
 }

@@ -7,12 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/backends.h"
+#include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/live_line.h"
 #include "cli/memory_flags.h"
-#include "cli/progress.h"
 #include "cli/served_files.h"
 #include "cli/stop_signals.h"
 #include "hub/resolve.h"
@@ -71,7 +72,9 @@ void define_model_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0.0, 60'000.0))
       ->capture_default_str();
   app.add_option("--backend", flags.load.backend, kBackendHelp)->capture_default_str();
+  add_cache_type(app, flags.load.engine.cache_type);
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
 }
 
@@ -163,7 +166,6 @@ Error model_changed() {
 Status serve(Flags& flags) {
   MARTLET_TRY(prepare(flags));
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
-  ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
   MARTLET_ASSIGN(const Ceiling ceiling, ceiling_of(flags.load));
   flags.server.memory = ceiling.bytes;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/describe.h"
 #include "hub/resolve.h"
@@ -32,10 +33,7 @@ Status print_template(const ModelFile& file) {
   if (!text) return Error{ErrorKind::model, "no_chat_template", "the model has no chat template", file.path()};
   std::string out(*text);
   if (isatty(STDOUT_FILENO) == 1) {
-    for (char& c : out) {
-      if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f) c = '?';
-    }
-    out += '\n';
+    out = printable(out, "\n\t") + "\n";
   }
   print(out);
   return {};

@@ -59,7 +59,8 @@ PlanOptions plan_options_of(const EngineOptions& options) {
           .prefill_chunk = options.prefill_chunk,
           .streams = options.streams,
           .prompt_cache = options.prompt_cache,
-          .server_bytes = options.server_bytes};
+          .server_bytes = options.server_bytes,
+          .cache_type = options.cache_type};
 }
 
 Result<Plan> plan_engine(const ModelFile& file, const Backend& backend, const Ceiling& ceiling,
@@ -95,11 +96,14 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   parts.max_tenant_requests = options.max_tenant_requests;
   parts.vocabulary = h.vocabulary;
   parts.backend = std::move(backend);
-  parts.open_model = [file, h, pages](Backend& b) { return Model::create(file, h, b, pages); };
+  parts.open_model = [file, h, pages, type = options.cache_type](Backend& b) {
+    return Model::create(file, h, b, pages, type);
+  };
   parts.open_speculator = speculator_of(options, h.vocabulary, {pages, parts.scheduler.max_rows});
   parts.note = options.note;
   if (!options.cache_dir.empty()) {
-    const uint64_t fingerprint = cache_fingerprint(*file, std::string(parts.backend->name()));
+    const uint64_t fingerprint =
+        cache_fingerprint(*file, fmt::format("{} {}", parts.backend->name(), name_of(options.cache_type)));
     parts.cache_file = CacheFile{fmt::format("{}/{:016x}.kv", options.cache_dir, fingerprint), fingerprint,
                                  parts.scheduler.page_tokens, h.vocabulary};
   }

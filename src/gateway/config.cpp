@@ -53,10 +53,10 @@ const char* unknown_key(std::string_view name) {
 template <class T>
 Status read_object(const ConfigNode& node, const Place& place, const std::vector<Key<T>>& keys, T& out) {
   if (!node.object()) return place.error("must be an object");
-  for (const auto& [name, value] : *node.object()) {
+  for (const ConfigNode& value : *node.object()) {
     const Place here{place.file, value.line};
-    const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key<T>& k) { return name == k.name; });
-    if (key == keys.end()) return here.error(unknown_key(name));
+    const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key<T>& k) { return value.name == k.name; });
+    if (key == keys.end()) return here.error(unknown_key(value.name));
     MARTLET_TRY(key->read(value, here, out));
   }
   return {};
@@ -252,12 +252,12 @@ Status read_url(const ConfigNode& node, const Place& place, UpstreamConfig& out)
 
 // {"field": value}: one member that the body of a request shall have.
 Status read_drafts_off(const ConfigNode& node, const Place& place, UpstreamConfig& out) {
-  if (!node.object() || node.object()->size() != 1 || !node.object()->front().second.scalar()) {
+  if (!node.object() || node.object()->size() != 1 || !node.object()->front().scalar()) {
     return place.error("must be an object with one member, whose value is no object or array");
   }
-  const auto& [name, value] = node.object()->front();
-  out.drafts_off_field = name;
-  out.drafts_off_json = boost::json::serialize(*value.scalar());
+  const ConfigNode& member = node.object()->front();
+  out.drafts_off_field = member.name;
+  out.drafts_off_json = boost::json::serialize(*member.scalar());
   return {};
 }
 
@@ -380,8 +380,8 @@ Result<UpstreamConfig> read_upstream(const ConfigNode& node, const Place& place)
   if (!node.object()) return place.error("must be an object");
   UpstreamConfig kind;
   bool said = false;
-  for (const auto& [name, value] : *node.object()) {
-    if (name != "kind") continue;
+  for (const ConfigNode& value : *node.object()) {
+    if (value.name != "kind") continue;
     said = true;
     MARTLET_TRY(choice(&UpstreamConfig::kind, kKinds)(value, Place{place.file, value.line}, kind));
   }

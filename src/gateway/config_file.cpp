@@ -27,40 +27,40 @@ struct Builder {
   using error_code = json::error_code;
   using string_view = json::string_view;
 
-  struct Open {
-    ConfigNode node;
-    std::string key;  // of the member that comes next, when node is an object
-  };
+  using Kind = ConfigNode::Kind;
 
   bool add(ConfigNode node) {
     if (open.empty()) return root = std::move(node), true;
-    if (auto* items = std::get_if<ConfigNode::Items>(&open.back().node.value)) {
-      items->push_back(std::move(node));
-    } else {
-      std::get<ConfigNode::Members>(open.back().node.value).emplace_back(open.back().key, std::move(node));
-    }
+    if (open.back().kind == Kind::object) node.name = std::exchange(keys.back(), {});
+    open.back().items.push_back(std::move(node));
     return true;
   }
-  bool scalar(json::value value) { return add({line, std::move(value)}); }
+  bool scalar(json::value value) { return add({line, Kind::scalar, {}, std::move(value), {}}); }
+  bool begin(Kind kind) {
+    open.push_back({line, kind, {}, {}, {}});
+    keys.emplace_back();
+    return true;
+  }
   bool close() {
-    ConfigNode node = std::move(open.back().node);
+    ConfigNode node = std::move(open.back());
     open.pop_back();
+    keys.pop_back();
     return add(std::move(node));
   }
 
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
-  bool on_object_begin(error_code&) { return open.push_back({{line, ConfigNode::Members()}, {}}), true; }
+  bool on_object_begin(error_code&) { return begin(Kind::object); }
   bool on_object_end(size_t, error_code&) { return close(); }
-  bool on_array_begin(error_code&) { return open.push_back({{line, ConfigNode::Items()}, {}}), true; }
+  bool on_array_begin(error_code&) { return begin(Kind::array); }
   bool on_array_end(size_t, error_code&) { return close(); }
   bool on_key_part(string_view s, size_t, error_code&) { return text.append(s.data(), s.size()), true; }
   bool on_key(string_view s, size_t, error_code& ec) {
     text.append(s.data(), s.size());
-    const auto& members = std::get<ConfigNode::Members>(open.back().node.value);
-    twice = std::any_of(members.begin(), members.end(), [&](const auto& member) { return member.first == text; });
+    const auto& members = open.back().items;
+    twice = std::any_of(members.begin(), members.end(), [&](const ConfigNode& member) { return member.name == text; });
     if (twice) return ec = json::error::syntax, false;
-    return open.back().key = std::exchange(text, {}), true;
+    return keys.back() = std::exchange(text, {}), true;
   }
   bool on_string_part(string_view s, size_t, error_code&) { return text.append(s.data(), s.size()), true; }
   bool on_string(string_view s, size_t, error_code&) {
@@ -78,7 +78,8 @@ struct Builder {
 
   int line = 1;
   bool twice = false;
-  std::vector<Open> open;
+  std::vector<ConfigNode> open;
+  std::vector<std::string> keys;  // of each open object: of the member that comes next
   std::string text;
   ConfigNode root;
 };

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include <boost/json/value.hpp>
@@ -16,14 +14,18 @@
 namespace martlet::gateway {
 
 struct ConfigNode {
-  using Members = std::vector<std::pair<std::string, ConfigNode>>;
+  enum class Kind { scalar, object, array };
   using Items = std::vector<ConfigNode>;
-  int line = 0;
-  std::variant<boost::json::value, Members, Items> value;  // a scalar, an object or an array
 
-  const Members* object() const { return std::get_if<Members>(&value); }
-  const Items* array() const { return std::get_if<Items>(&value); }
-  const boost::json::value* scalar() const { return std::get_if<boost::json::value>(&value); }
+  int line = 0;
+  Kind kind = Kind::scalar;
+  std::string name;          // of a member of an object
+  boost::json::value value;  // of a scalar
+  Items items;               // members or elements, in their order
+
+  const Items* object() const { return kind == Kind::object ? &items : nullptr; }
+  const Items* array() const { return kind == Kind::array ? &items : nullptr; }
+  const boost::json::value* scalar() const { return kind == Kind::scalar ? &value : nullptr; }
 };
 
 // Errors: ErrorKind::usage `bad_config` with "name:line". No key twice in an object, at most 16 levels.

@@ -59,6 +59,7 @@ Core::Core(GatewayConfig given, bool json_log)
       references(models.size()),
       dispatcher(make_traits(config), {config.queue, config.queue_time}),
       peers(dispatcher.instances().size()),
+      being_prepared(peers.size()),
       metrics(names(config)),
       log(json_log) {
   for (size_t u = 0; u < upstreams.size(); ++u) dispatcher.set_apart(u, needs_comparison(u));

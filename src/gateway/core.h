@@ -58,7 +58,8 @@ struct Core {
   std::vector<Upstream> upstreams;
   std::vector<std::optional<size_t>> references;  // of each model: an upstream
   Dispatcher dispatcher;
-  std::vector<std::shared_ptr<net::HttpPeer>> peers;  // of each instance; null while it is nowhere
+  std::vector<std::shared_ptr<net::HttpPeer>> peers;           // of each instance; null while it is nowhere
+  std::vector<std::shared_ptr<net::HttpPeer>> being_prepared;  // of each instance: what is being warmed and compared
   Metrics metrics;
   server::AccessLog log;
   net::HttpServer* http = nullptr;

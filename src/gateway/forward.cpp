@@ -391,7 +391,7 @@ asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
   } else {
     learn_from_arrivals(instance);
     // What follows the end of the stream is the connection's, so that it can serve again.
-    co_await call_->read();
+    [[maybe_unused]] const Result<std::string> rest = co_await call_->read();
   }
   exchange_->end(error.has_value());
   co_return Outcome{true, {}};

@@ -185,12 +185,15 @@ asio::awaitable<void> Preparation::compare() {
 }
 
 asio::awaitable<void> run(Core& core, size_t index, bool fresh) {
+  const std::shared_ptr<net::HttpPeer> peer = core.peers[index];
+  core.being_prepared[index] = peer;
   Preparation preparation(core, index);
   const size_t upstream = core.dispatcher.instances()[index].upstream;
   const UpstreamConfig& config = core.upstreams[upstream].config;
   const bool ours = config.supervised() || config.kind == UpstreamKind::martlet;
   if (fresh && (ours || !config.warm_buckets.empty())) co_await preparation.warm();
   if (core.needs_comparison(upstream) && preparation.still_there()) co_await preparation.compare();
+  if (core.being_prepared[index] == peer) core.being_prepared[index] = nullptr;
   if (!preparation.still_there()) co_return;
   if (fresh) core.note(upstream, "ready");
   core.dispatcher.instances()[index].preparing = false;
@@ -206,6 +209,8 @@ asio::awaitable<void> elect_later(Core& core, size_t model) {
 }  // namespace
 
 void prepare(Core& core, size_t instance) {
+  // Slow to start, it may seem to go and come meanwhile.
+  if (core.being_prepared[instance] && core.being_prepared[instance] == core.peers[instance]) return;
   asio::co_spawn(*core.io, run(core, instance, core.dispatcher.instances()[instance].preparing), asio::detached);
 }
 

@@ -43,7 +43,8 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
       Dispatcher::Instance& instance = core.dispatcher.instances()[index];
       const Breaker::State before = instance.breaker.state();
       // What was asked of a process that is gone by now says nothing of its successor.
-      if (peer == core.peers[index]) instance.breaker.probed(result, instance.running > 0, core.now());
+      const bool busy = instance.running > 0 || core.being_prepared[index];
+      if (peer == core.peers[index]) instance.breaker.probed(result, busy, core.now());
       const Breaker::State after = instance.breaker.state();
       if (before != after) {
         core.note(instance.upstream, takes_requests(after) ? "up" : "down");

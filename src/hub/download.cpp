@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Transfer {
 
  private:
   Status open();
-  Status check_space();
+  Status check_space(uint64_t needed);
   Status fetch_parallel(const std::function<std::unique_ptr<Source>()>& connect);
   Status fetch_whole(Source& source);
   void work(Source& source);
@@ -77,7 +78,6 @@ class Transfer {
 
 Status Transfer::run(const std::function<std::unique_ptr<Source>()>& connect) {
   MARTLET_TRY(open());
-  MARTLET_TRY(check_space());
   Status status = fetch_parallel(connect);
   if (!status && status.error().code == "range_ignored") {
     const std::unique_ptr<Source> source = connect();
@@ -94,6 +94,8 @@ Status Transfer::run(const std::function<std::unique_ptr<Source>()>& connect) {
 // Takes over what an earlier attempt left, as far as the disk still has it as it was received.
 Status Transfer::open() {
   MARTLET_ASSIGN(file_, files_.open(beside(".part")));
+  // Before anything is done for each chunk: a source may claim any size. What is there already needs no more room.
+  MARTLET_TRY(check_space(what_.bytes - std::min(what_.bytes, file_->size())));
   MARTLET_ASSIGN(journal_, Journal::open(files_, beside(".part-journal"), what_.bytes, chunk_));
   for (uint64_t index = 0; begin(index) < what_.bytes; ++index) missing_.insert(index);
   if (file_->size() != what_.bytes) MARTLET_TRY(file_->resize(what_.bytes));
@@ -102,12 +104,10 @@ Status Transfer::open() {
     missing_.erase(index);
     done_ += end(index) - begin(index);
   }
-  return {};
+  return check_space(what_.bytes - done_);
 }
 
-Status Transfer::check_space() {
-  uint64_t needed = 0;
-  for (const uint64_t index : missing_) needed += end(index) - begin(index);
+Status Transfer::check_space(uint64_t needed) {
   if (needed <= files_.available(what_.target.parent_path())) return {};
   return Error{ErrorKind::io, "disk_full", "the disk has too little room", what_.target.string()};
 }
@@ -115,11 +115,14 @@ Status Transfer::check_space() {
 Status Transfer::fetch_parallel(const std::function<std::unique_ptr<Source>()>& connect) {
   std::vector<std::thread> threads;
   const auto count = std::min<uint64_t>(static_cast<uint64_t>(what_.connections), missing_.size());
-  for (uint64_t i = 0; i < count; ++i) {
-    threads.emplace_back([this, &connect] {
-      const std::unique_ptr<Source> source = connect();
-      work(*source);
-    });
+  const auto fetch = [this, &connect] {
+    const std::unique_ptr<Source> source = connect();
+    work(*source);
+  };
+  try {
+    while (threads.size() < count) threads.emplace_back(fetch);
+  } catch (const std::system_error&) {  // the system has no more threads for us: fewer connections do it as well
+    if (threads.empty()) fetch();
   }
   for (std::thread& thread : threads) thread.join();
   return error_ ? Status(std::move(*error_)) : Status();

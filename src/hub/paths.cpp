@@ -1,5 +1,8 @@
 #include "hub/paths.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
@@ -15,13 +18,22 @@ struct Candidate {
   const char* below;  // appended to the variable's value
 };
 
+// Without HOME (some containers and services) the user's entry says where; a relative path would be another place in
+// every folder.
+fs::path home_directory() {
+  const std::string home = environment("HOME");
+  if (!home.empty()) return home;
+  const passwd* user = getpwuid(getuid());
+  return user && user->pw_dir && *user->pw_dir ? user->pw_dir : "/";
+}
+
 // The first variable that is set decides; otherwise `fallback` in the home directory.
 fs::path first_of(std::initializer_list<Candidate> candidates, const char* fallback) {
   for (const Candidate& candidate : candidates) {
     const std::string value = environment(candidate.variable);
     if (!value.empty()) return *candidate.below ? fs::path(value) / candidate.below : fs::path(value);
   }
-  return fs::path(environment("HOME")) / fallback;
+  return home_directory() / fallback;
 }
 
 fs::path hub_home() {

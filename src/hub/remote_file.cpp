@@ -8,6 +8,8 @@
 namespace martlet {
 namespace {
 
+constexpr uint64_t kMaxBytes = uint64_t{1} << 44;  // 16 TiB
+
 Error network(const char* code, const char* text, const std::string& where) {
   return {ErrorKind::network, code, text, where};
 }
@@ -56,6 +58,8 @@ Result<RemoteFile> look_up(HttpClient& client, const std::string& url, const Man
   const bool agrees =
       (file.sha256.empty() || file.sha256 == remote.sha256) && (file.bytes == 0 || file.bytes == remote.bytes);
   if (!agrees) return changed(file.path);
+  if (remote.bytes > kMaxBytes)
+    return network("bad_response", "the hub says that the file is absurdly large", file.path);
   if (remote.bytes == 0)
     return network("bad_response", "the hub does not say how long the file is, or it is empty", file.path);
   return remote;

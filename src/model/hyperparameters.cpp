@@ -167,8 +167,8 @@ Result<Hyperparameters> read_hyperparameters(const ModelFile& file) {
   return h;
 }
 
-std::vector<CacheGroup> cache_groups(const Hyperparameters& h, int32_t pages) {
-  return {{CacheGroup::Kind::paged, h.layers, h.kv_heads, h.key_size, h.value_size, pages}};
+std::vector<CacheGroup> cache_groups(const Hyperparameters& h, CacheType type, int32_t pages) {
+  return {{CacheGroup::Kind::paged, h.layers, h.kv_heads, h.key_size, h.value_size, pages, type}};
 }
 
 int64_t widest_tensor(const Hyperparameters& h) {

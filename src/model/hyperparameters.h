@@ -41,7 +41,7 @@ struct Hyperparameters {
 Result<Hyperparameters> read_hyperparameters(const ModelFile& file);
 
 // The caches that the model's layers share, with room for `pages` pages each.
-std::vector<CacheGroup> cache_groups(const Hyperparameters& h, int32_t pages);
+std::vector<CacheGroup> cache_groups(const Hyperparameters& h, CacheType type, int32_t pages);
 
 // Columns of the widest intermediate of a step, for Backend::workspace_bytes.
 int64_t widest_tensor(const Hyperparameters& h);

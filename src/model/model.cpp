@@ -8,8 +8,8 @@
 namespace martlet {
 
 Result<std::unique_ptr<Model>> Model::create(std::shared_ptr<const ModelFile> file, const Hyperparameters& h,
-                                             Backend& backend, int32_t pages) {
-  MARTLET_ASSIGN(const ModelId id, backend.open(cache_groups(h, pages)));
+                                             Backend& backend, int32_t pages, CacheType cache_type) {
+  MARTLET_ASSIGN(const ModelId id, backend.open(cache_groups(h, cache_type, pages)));
   Loader load(*file, h, backend, id);
   std::unique_ptr<Model> model = find_architecture(h.architecture)(load);
   if (Status status = load.finish(); !status) {

@@ -19,7 +19,7 @@ class Model {
   // Opens the model on `backend` with `pages` cache pages and uploads its weights, which stay borrowed from `file`.
   // Errors: ErrorKind::model (`bad_tensor` by name, formats that do not compute), ::memory from the backend.
   static Result<std::unique_ptr<Model>> create(std::shared_ptr<const ModelFile> file, const Hyperparameters& h,
-                                               Backend& backend, int32_t pages);
+                                               Backend& backend, int32_t pages, CacheType cache_type = CacheType::f16);
   virtual ~Model() = default;
 
   // Logits of the batch's output rows. Called inside Backend::submit.

@@ -36,7 +36,7 @@ void Exchange::write(std::string_view piece) {
     std::lock_guard lock(mutex_);
     if (finished_ || closed_ || overflowed_) return;
     // A peer that stops reading must cost a bounded buffer, not the answer's length.
-    overflowed_ = pending_.bytes.size() + piece.size() > buffer_limit_;
+    overflowed_ = stalled_ && !pending_.bytes.empty() && pending_.bytes.size() + piece.size() > buffer_limit_;
     if (!overflowed_) pending_.bytes += piece;
   }
   wake_();
@@ -100,6 +100,11 @@ Exchange::Output Exchange::take() {
   lock.unlock();
   if (taken) taken();
   return out;
+}
+
+void Exchange::stalled(bool waits) {
+  std::lock_guard lock(mutex_);
+  stalled_ = waits;
 }
 
 void Exchange::close() {

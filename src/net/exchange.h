@@ -17,7 +17,8 @@ namespace martlet::net {
 class Exchange {
  public:
   // `wake` tells the connection that there is something to write; it may be called from any thread.
-  // `buffer_limit`: bytes that may wait for a peer that does not read; beyond it the exchange counts as closed.
+  // `buffer_limit`: bytes that may wait while the peer takes none (stalled()); beyond it the exchange counts as closed.
+  // One piece is taken whatever its size: it is there already, and its end is no fault of the peer's.
   Exchange(HttpRequest request, size_t buffer_limit, std::function<void()> wake);
 
   HttpRequest& request() { return request_; }
@@ -49,6 +50,9 @@ class Exchange {
     bool close = false;
   };
   Output take();
+  // Whether a write waits for the peer at this moment. Only then does what is written count against the limit: while
+  // the connection is merely busy, a burst of pieces must not look like a peer that does not read.
+  void stalled(bool waits);
   const std::string& filler() const { return filler_; }
   // The peer is gone, or too slow: runs the callback unless the answer is complete.
   void close();
@@ -63,7 +67,7 @@ class Exchange {
   std::string filler_;
   std::function<void()> callback_, taken_;
   int status_ = 0;
-  bool answered_ = false, finished_ = false, closed_ = false, overflowed_ = false;
+  bool answered_ = false, finished_ = false, closed_ = false, overflowed_ = false, stalled_ = false;
 };
 
 }  // namespace martlet::net

@@ -66,7 +66,7 @@ void HttpPeer::keep(tcp::socket socket) {
 }
 
 HttpCall::HttpCall(asio::io_context& io, std::shared_ptr<HttpPeer> peer, HttpCallTimeouts timeouts)
-    : io_(io), peer_(std::move(peer)), timeouts_(timeouts), socket_(io), resolver_(io), timer_(io) {}
+    : peer_(std::move(peer)), timeouts_(timeouts), socket_(io), resolver_(io), timer_(io) {}
 
 void HttpCall::close() {
   boost::system::error_code ignored;

@@ -83,7 +83,6 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   Error failure(const char* code, const char* text) const;
   void finish();
 
-  boost::asio::io_context& io_;
   std::shared_ptr<HttpPeer> peer_;
   const HttpCallTimeouts timeouts_;
   boost::asio::ip::tcp::socket socket_;

@@ -41,6 +41,12 @@ bool has_large_body(const HttpRequest& head) {
   return head.has_body && (length.empty() || bytes > kLargeBody);
 }
 
+// An answer in one piece. HEAD asks for everything but the body.
+std::string whole_answer(const HttpRequest* request, const HttpResponse& response, bool keep_alive) {
+  const std::string head = response_head(response, Framing::length, keep_alive);
+  return request && request->method == "HEAD" ? head : head + response.body;
+}
+
 std::string random_id() {
   static thread_local std::mt19937_64 generator{std::random_device{}()};
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -89,7 +95,7 @@ asio::awaitable<void> HttpConnection::run() {
 }
 
 asio::awaitable<void> HttpConnection::refuse(HttpResponse response) {
-  const std::string wire = response_head(response, Framing::length, false) + response.body;
+  const std::string wire = whole_answer(nullptr, response, false);
   co_await write_all(wire);
   handler_.finished(nullptr, response.status, {});
   co_await close_gently();
@@ -128,7 +134,9 @@ asio::awaitable<bool> HttpConnection::write_all(std::string_view bytes) {
     size_t sent = socket_.write_some(slice, ec);
     if (ec == asio::error::would_block || ec == asio::error::try_again) {
       asio::steady_timer timer(socket_.get_executor(), options_.write_timeout);
+      if (exchange_) exchange_->stalled(true);
       auto result = co_await (socket_.async_write_some(slice, kTuple) || timer.async_wait(kTuple));
+      if (exchange_) exchange_->stalled(false);
       if (result.index() == 1) co_return false;
       std::tie(ec, sent) = std::get<0>(result);
     }
@@ -141,7 +149,7 @@ asio::awaitable<bool> HttpConnection::write_all(std::string_view bytes) {
 asio::awaitable<bool> HttpConnection::refuse_request(const HttpRequest* request, HttpResponse response) {
   // Who has no key gets the same bytes whatever was asked.
   if (request && response.status != 401) response.fields.push_back({"x-request-id", request->id});
-  const std::string wire = response_head(response, Framing::length, false) + response.body;
+  const std::string wire = whole_answer(request, response, false);
   co_await write_all(wire);
   handler_.finished(request, response.status, Clock::now() - began_);
   co_return false;
@@ -226,7 +234,7 @@ asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exc
       large_body_.reset();
       out.head->fields.push_back({"x-request-id", request.id});
       if (out.stream) framing = request.http11 ? Framing::chunked : Framing::until_close;
-      wire = response_head(*out.head, framing, keep_alive) + out.head->body;
+      wire = out.stream ? response_head(*out.head, framing, keep_alive) : whole_answer(&request, *out.head, keep_alive);
     }
     if (!out.bytes.empty()) wire += framing == Framing::chunked ? chunk(out.bytes) : out.bytes;
     if (out.done && framing == Framing::chunked) wire += kLastChunk;
@@ -248,7 +256,7 @@ asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exc
 }
 
 // Returns when the peer has closed its side. Bytes of a next request are kept; a peer that sends more than that is not
-// read further, and its leaving shows when we write.
+// read further: then only a reset shows, or its leaving when we write.
 asio::awaitable<void> HttpConnection::watch_peer() {
   while (buffer_.size() < kReadAhead) {
     std::array<char, kReadSize> bytes;
@@ -256,8 +264,7 @@ asio::awaitable<void> HttpConnection::watch_peer() {
     if (ec) co_return;
     buffer_.append(bytes.data(), size);
   }
-  asio::steady_timer forever(socket_.get_executor(), Clock::time_point::max());
-  co_await forever.async_wait(kTuple);
+  co_await socket_.async_wait(asio::socket_base::wait_error, kTuple);
 }
 
 // Closing with unread bytes would send a reset that can overtake our answer: end our side, then read the rest away.

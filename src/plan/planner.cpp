@@ -49,11 +49,12 @@ Error does_not_fit(const Plan& plan, int64_t least_tokens, int64_t least_bytes, 
 }
 
 // Bytes of one page of all the model's caches.
-std::optional<int64_t> page_bytes(const Hyperparameters& h, const Backend& backend) {
+std::optional<int64_t> page_bytes(const Hyperparameters& h, CacheType type, const Backend& backend) {
   Checked sum = uint64_t{0};
-  for (const CacheGroup& group : cache_groups(h, 0)) {
-    sum = sum + Checked(static_cast<uint64_t>(group.page_values(backend.page_tokens()))) *
-                    static_cast<uint64_t>(backend.cache_value_bytes());
+  for (const CacheGroup& group : cache_groups(h, type, 0)) {
+    const std::optional<int64_t> page = backend.cache_page_bytes(group);
+    if (!page) return std::nullopt;
+    sum = sum + static_cast<uint64_t>(*page);
   }
   if (!sum.within(std::numeric_limits<int64_t>::max() / 2)) return std::nullopt;
   return static_cast<int64_t>(*sum.get());
@@ -146,9 +147,10 @@ Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ce
   if (wish.context > model.h.context)
     return Error{ErrorKind::usage, "invalid_value", "the context is longer than the one the model was trained for",
                  "--context"};
-  std::optional<int64_t> one_page = page_bytes(model.h, backend);
+  std::optional<int64_t> one_page = page_bytes(model.h, options.cache_type, backend);
+  // A draft model keeps halves.
   if (options.draft && one_page) {
-    const std::optional<int64_t> draft_page = page_bytes(options.draft->h, backend);
+    const std::optional<int64_t> draft_page = page_bytes(options.draft->h, CacheType::f16, backend);
     one_page = draft_page ? std::optional(*one_page + *draft_page) : std::nullopt;
   }
   if (!one_page || *one_page == 0) return overflow();
@@ -170,8 +172,10 @@ Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ce
   if (plan.cache_tokens / page > std::numeric_limits<int32_t>::max()) return overflow();
 
   const int64_t prompts = wish.prompt_tokens / page * *one_page;
-  plan.parts.push_back({"cache", plan.cache_tokens / page * *one_page - prompts,
-                        "keys and values, shared by all sequences; what they leave free keeps earlier prompts"});
+  plan.parts.push_back(
+      {"cache", plan.cache_tokens / page * *one_page - prompts,
+       fmt::format("keys and values as {}, shared by all sequences; what they leave free keeps earlier prompts",
+                   name_of(options.cache_type))});
   if (prompts > 0) plan.parts.push_back({"prompt cache", prompts, "keys and values of earlier prompts"});
   return plan;
 }

@@ -35,6 +35,7 @@ struct PlanOptions {
   int64_t server_bytes = 0;           // buffers of a server's connections
   const ModelNeeds* draft = nullptr;  // a second model that drafts for the first, with a cache as long
   int32_t longest_context = kDefaultContext;  // what is chosen at most
+  CacheType cache_type = CacheType::f16;
 };
 
 // Adds up what running the model takes and sizes its cache, before anything of it is loaded.

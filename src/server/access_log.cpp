@@ -1,7 +1,12 @@
 #include "server/access_log.h"
 
+#include <fmt/format.h>
+#include <poll.h>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
@@ -12,10 +17,38 @@ std::string quoted(std::string_view text) {
   return boost::json::serialize(boost::json::value(text));
 }
 
+using Base = spdlog::sinks::ansicolor_stderr_sink_mt;
+
+// A pipe whose reader has stopped, or a terminal that is held, would stop the server with it: a line that cannot be
+// written at once is lost, and the next one that can be says how many were. A pipe that poll() calls writable takes
+// PIPE_BUF bytes, more than any line has.
+class Sink final : public Base {
+ public:
+  explicit Sink(bool json) : json_(json) {}
+
+  void log(const spdlog::details::log_msg& line) override {
+    pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
+    if (poll(&standard_error, 1, 0) == 0) {
+      ++lost_;
+      return;
+    }
+    if (const int64_t lost = lost_.exchange(0)) {
+      const std::string text =
+          json_ ? fmt::format(R"("event":"log lines lost","count":{})", lost) : fmt::format("{} log lines lost", lost);
+      Base::log({line.logger_name, spdlog::level::warn, text});
+    }
+    Base::log(line);
+  }
+
+ private:
+  const bool json_;
+  std::atomic<int64_t> lost_{0};
+};
+
 }  // namespace
 
 AccessLog::AccessLog(bool json, bool live_line) : json_(json) {
-  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>();
+  auto sink = std::make_shared<Sink>(json);
   logger_ = std::make_shared<spdlog::logger>("serve", std::move(sink));
   const std::string wipe = live_line ? "\r\x1b[K" : "";
   logger_->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})" : wipe + "%H:%M:%S.%e %^%l%$ %v");

@@ -31,8 +31,11 @@ namespace {
 
 // The key of an Authorization field; empty where there is none.
 std::string_view bearer(std::string_view field) {
-  constexpr std::string_view kScheme = "Bearer ";
-  return field.starts_with(kScheme) ? field.substr(kScheme.size()) : std::string_view();
+  constexpr std::string_view kScheme = "bearer ";  // in any case
+  const auto same = [](char known, char given) { return known == given || (known != ' ' && known == (given | 0x20)); };
+  const bool is_bearer =
+      field.size() > kScheme.size() && std::equal(kScheme.begin(), kScheme.end(), field.begin(), same);
+  return is_bearer ? field.substr(kScheme.size()) : std::string_view();
 }
 
 }  // namespace

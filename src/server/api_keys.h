@@ -16,7 +16,7 @@ class ApiKeys {
   // Takes the same time whichever key, and whichever byte of it, is wrong: digests of equal length are compared whole,
   // every one of them.
   bool accepts(std::string_view key) const { return find(key) > 0; }
-  // True when the value of an Authorization field is "Bearer KEY" with a key that opens.
+  // True when the value of an Authorization field is "Bearer KEY" (the word in any case) with a key that opens.
   bool accepts_authorization(std::string_view field) const;
   // Whose request it is: with two keys or more their holders are tenants of their own, from 1; all others are 0.
   int32_t tenant(std::string_view authorization) const;

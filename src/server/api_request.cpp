@@ -30,6 +30,16 @@ auto sampling(Member member) {
   };
 }
 
+// Two names of one field: both may be there as long as they agree.
+Status read_max_tokens(json::value& value, const std::string& name, Request& out) {
+  MARTLET_ASSIGN(const int64_t count, read_integer(value, name, 0, kMaxInt));
+  if (out.max_tokens && *out.max_tokens != count) {
+    return bad_field("invalid_value", "max_tokens and max_completion_tokens differ: give one of them", name);
+  }
+  out.max_tokens = static_cast<int32_t>(count);
+  return {};
+}
+
 Status read_seed(json::value& value, const std::string& name, Request& out) {
   if (value.is_uint64()) return out.sampling.seed = value.get_uint64(), Status();
   MARTLET_ASSIGN(const int64_t seed,
@@ -66,7 +76,9 @@ Status read_logit_bias(json::value& value, const std::string& name, Request& out
     const std::string_view key(member.key());
     Token token = -1;
     const auto [end, ec] = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (ec != std::errc() || end != key.data() + key.size() || token < 0) {
+    // One spelling for each id: with zeros in front, one token could come any number of times.
+    const bool padded = key.size() > 1 && key.front() == '0';
+    if (ec != std::errc() || end != key.data() + key.size() || token < 0 || padded) {
       return bad_field("invalid_token_id", "its keys must be token ids of the model's vocabulary", name);
     }
     MARTLET_ASSIGN(const double bias, read_number(member.value(), name, -100, 100));
@@ -79,6 +91,7 @@ Status read_stream_options(json::value& value, const std::string& name, Request&
   if (!value.is_object()) return bad_field("invalid_value", "must be an object", name);
   for (const auto& member : value.get_object()) {
     const std::string inner = name + "." + std::string(std::string_view(member.key()).substr(0, 64));
+    if (member.key() == "include_obfuscation" && member.value() == false) continue;  // there is none
     if (member.key() != "include_usage") return unsupported(inner);
     MARTLET_ASSIGN(out.include_usage, read_boolean(member.value(), inner));
   }
@@ -141,8 +154,8 @@ const std::vector<Field<Request>>& fields() {
       {"model", kBoth, string(&Request::model)},
       {"messages", kChat, read_messages},
       {"prompt", kText, raw(&Request::prompt)},
-      {"max_tokens", kBoth, integer<Request>(0, kMaxInt, &Request::max_tokens)},
-      {"max_completion_tokens", kChat, integer<Request>(0, kMaxInt, &Request::max_tokens)},
+      {"max_tokens", kBoth, read_max_tokens},
+      {"max_completion_tokens", kChat, read_max_tokens},
       {"n", kBoth, integer<Request>(1, kMaxChoices, &Request::n)},
       {"priority", kBoth, integer<Request>(-kMaxPriority, kMaxPriority, &Request::priority)},
       {"stream", kBoth, boolean(&Request::stream)},
@@ -192,15 +205,12 @@ const std::vector<Field<Request>>& fields() {
 
 // Rules between fields.
 Status check(const Request& r, const json::object& body, Endpoint endpoint) {
-  const auto both = [&](const char* a, const char* b) { return body.contains(a) && body.contains(b); };
-  if (both("max_tokens", "max_completion_tokens") && body.at("max_tokens") != body.at("max_completion_tokens")) {
-    return bad_field("invalid_value", "max_tokens says otherwise: give one of them", "max_completion_tokens");
-  }
+  const auto given = [&](const char* name) { return body.contains(name) && !body.at(name).is_null(); };
   if (r.max_tokens == 0 && !r.echo) {
-    const char* name = body.contains("max_tokens") ? "max_tokens" : "max_completion_tokens";
+    const char* name = given("max_tokens") ? "max_tokens" : "max_completion_tokens";
     return bad_field("invalid_value", "must be at least 1", name);
   }
-  if (body.contains("stream_options") && !body.at("stream_options").is_null() && !r.stream) {
+  if (given("stream_options") && !r.stream) {
     return bad_field("invalid_value", "only a stream has stream options", "stream_options");
   }
   if (r.top_logprobs && !r.logprobs) return bad_field("invalid_value", "needs logprobs: true", "top_logprobs");

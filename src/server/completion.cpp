@@ -36,7 +36,7 @@ Completion::Completion(Setup setup, ApiRequest request, std::vector<std::vector<
              setup_.model->name, request_.logprobs, request_.stream && request_.include_usage};
   for (size_t i = 0; i < prompts_.size() * request_.n; ++i) {
     choices_.push_back({ChoiceText(setup_.model->tokenizer, request_.stop, chat || request_.echo, request_.logprobs)});
-    if (request_.echo) choices_.back().echoed = prompts_[i / request_.n];
+    choices_.back().echoes = request_.echo;
   }
 }
 
@@ -118,14 +118,14 @@ void Completion::handle(Event& event) {
   if (event.finish) choice.ended = true, choice.finish = *event.finish;
   if (over_) return;
   Delta delta;
-  add_tokens(choice, event.tokens, delta);
+  add_tokens(event.choice, event.tokens, delta);
   if (event.finish && !choice.reason) {
     if (event.finish->error) return fail(*event.finish->error);
     if (event.finish->reason == FinishReason::cancelled) {
       return fail({ErrorKind::unavailable, "shutting_down", "the server is shutting down", ""});
     }
     choice.reason = event.finish->reason == FinishReason::stop ? "stop" : "length";
-    end_choice(choice, delta);
+    end_choice(event.choice, delta);
     emit(event.choice, std::move(delta), true);
   } else if (!event.tokens.empty()) {
     const bool stopped = choice.text.stopped() && !choice.reason;
@@ -142,14 +142,17 @@ void Completion::handle(Event& event) {
 }
 
 // The echoed prompt comes before the first token: with scores as the engine reports them, otherwise at once.
-void Completion::begin_echo(Choice& choice, Delta& out) {
-  const std::vector<Token> prompt = std::exchange(choice.echoed, {});
+void Completion::begin_echo(size_t index, Delta& out) {
+  Choice& choice = choices_[index];
+  if (!std::exchange(choice.echoes, false)) return;
+  const std::vector<Token>& prompt = prompts_[index / request_.n];
   const size_t here = scores_prompt() ? std::min<size_t>(prompt.size(), 1) : prompt.size();
   for (size_t i = 0; i < here; ++i) choice.text.push_prompt(prompt[i], std::nullopt, {}, out);
 }
 
-void Completion::add_tokens(Choice& choice, const std::vector<Emitted>& tokens, Delta& out) {
-  if (!tokens.empty()) begin_echo(choice, out);
+void Completion::add_tokens(size_t index, const std::vector<Emitted>& tokens, Delta& out) {
+  if (!tokens.empty()) begin_echo(index, out);
+  Choice& choice = choices_[index];
   for (const Emitted& emitted : tokens) {
     if (emitted.prompt) {
       choice.text.push_prompt(emitted.token, emitted.logprob, emitted.top, out);
@@ -166,8 +169,9 @@ void Completion::add_tokens(Choice& choice, const std::vector<Emitted>& tokens, 
   }
 }
 
-void Completion::end_choice(Choice& choice, Delta& out) {
-  begin_echo(choice, out);
+void Completion::end_choice(size_t index, Delta& out) {
+  begin_echo(index, out);
+  Choice& choice = choices_[index];
   choice.text.finish(out);
   if (choice.text.stopped()) choice.reason = "stop";
 }

@@ -43,8 +43,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   };
   struct Choice {
     ChoiceText text;
-    Delta kept;                 // what a whole answer collects
-    std::vector<Token> echoed;  // the prompt, as long as it is still to be echoed
+    Delta kept;           // what a whole answer collects
+    bool echoes = false;  // the prompt is still to be shown
     Finish finish;
     const char* reason = nullptr;   // the finish_reason, once it is known
     bool ended = false;             // the engine is done with it
@@ -59,9 +59,9 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void begin();
   void take_mail();
   void handle(Event& event);
-  void begin_echo(Choice& choice, Delta& out);
-  void add_tokens(Choice& choice, const std::vector<Emitted>& tokens, Delta& out);
-  void end_choice(Choice& choice, Delta& out);
+  void begin_echo(size_t index, Delta& out);
+  void add_tokens(size_t index, const std::vector<Emitted>& tokens, Delta& out);
+  void end_choice(size_t index, Delta& out);
   void emit(size_t index, Delta delta, bool last);
   void fail(const Error& error);
   void complete();

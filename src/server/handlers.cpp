@@ -4,6 +4,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "base/heap.h"
 #include "base/resident.h"
 #include "server/completion.h"
 #include "server/error_response.h"
@@ -23,6 +24,8 @@ void reply(net::Exchange& exchange, json::object body, int status = 200) {
   response.body = json::serialize(body);
   exchange.reply(std::move(response));
 }
+
+constexpr size_t kLargeBody = 1 << 20;  // after one, free memory goes back to the system
 
 json::object describe(const ModelInfo& model) {
   json::object out = {{"id", model.name},
@@ -79,7 +82,12 @@ std::optional<net::HttpResponse> Handlers::unavailable() const {
 }
 
 void Handlers::work(ExchangePointer exchange, std::function<Status(const ExchangePointer&)> task) {
-  http_->work([exchange, task = std::move(task)] { run_task(*exchange, [&] { return task(exchange); }); });
+  http_->work([exchange, task = std::move(task)] {
+    const bool large = exchange->request().body.size() > kLargeBody;
+    run_task(*exchange, [&] { return task(exchange); });
+    std::string().swap(exchange->request().body);
+    if (large) give_back_free_memory();
+  });
 }
 
 Status Handlers::with_model(const ExchangePointer& exchange, const std::string& name,

@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include <boost/json/basic_parser_impl.hpp>
@@ -18,6 +18,9 @@ namespace json = boost::json;
 namespace {
 
 constexpr size_t kMaxDepth = 64;
+// A value of two bytes ("1,") costs up to a hundred as an object in memory. This many are more than any request needs:
+// 128 prompts of 8,192 token ids.
+constexpr size_t kMaxValues = 1 << 20;
 
 // Builds the value and refuses what Boost.JSON lets pass: a key that comes twice, a number that overflows to infinity.
 struct Handler {
@@ -30,9 +33,9 @@ struct Handler {
 
   bool on_document_begin(error_code&) { return stack.reset(), true; }
   bool on_document_end(error_code&) { return true; }
-  bool on_object_begin(error_code&) { return keys.emplace_back(), true; }
+  bool on_object_begin(error_code& ec) { return keys.emplace_back(), count(ec); }
   bool on_object_end(size_t n, error_code&) { return keys.pop_back(), stack.push_object(n), true; }
-  bool on_array_begin(error_code&) { return true; }
+  bool on_array_begin(error_code& ec) { return count(ec); }
   bool on_array_end(size_t n, error_code&) { return stack.push_array(n), true; }
   bool on_key_part(string_view s, size_t, error_code&) {
     return key.append(s.data(), s.size()), stack.push_chars(s), true;
@@ -43,22 +46,29 @@ struct Handler {
     return stack.push_key(s), true;
   }
   bool on_string_part(string_view s, size_t, error_code&) { return stack.push_chars(s), true; }
-  bool on_string(string_view s, size_t, error_code&) { return stack.push_string(s), true; }
+  bool on_string(string_view s, size_t, error_code& ec) { return stack.push_string(s), count(ec); }
   bool on_number_part(string_view, error_code&) { return true; }
-  bool on_int64(int64_t i, string_view, error_code&) { return stack.push_int64(i), true; }
-  bool on_uint64(uint64_t u, string_view, error_code&) { return stack.push_uint64(u), true; }
+  bool on_int64(int64_t i, string_view, error_code& ec) { return stack.push_int64(i), count(ec); }
+  bool on_uint64(uint64_t u, string_view, error_code& ec) { return stack.push_uint64(u), count(ec); }
   bool on_double(double d, string_view, error_code& ec) {
     if (!std::isfinite(d)) return ec = json::error::exponent_overflow, false;
-    return stack.push_double(d), true;
+    return stack.push_double(d), count(ec);
   }
-  bool on_bool(bool b, error_code&) { return stack.push_bool(b), true; }
-  bool on_null(error_code&) { return stack.push_null(), true; }
+  bool on_bool(bool b, error_code& ec) { return stack.push_bool(b), count(ec); }
+  bool on_null(error_code& ec) { return stack.push_null(), count(ec); }
   bool on_comment_part(string_view, error_code&) { return true; }
   bool on_comment(string_view, error_code&) { return true; }
 
+  bool count(error_code& ec) {
+    if (++values > kMaxValues) ec = json::error::array_too_large;
+    return !ec;
+  }
+
   json::value_stack stack;
-  std::vector<std::unordered_set<std::string>> keys;  // of each object that is open
+  // Of each object that is open. Ordered: keys made to share one hash value would cost a hash table quadratic time.
+  std::vector<std::set<std::string>> keys;
   std::string key;
+  size_t values = 0;
 };
 
 Error error_at(const char* code, const char* text, size_t offset) {
@@ -86,6 +96,8 @@ size_t find_lone_surrogate(std::string_view body) {
 
 Error parse_error(const json::error_code& ec, size_t offset) {
   if (ec == json::error::too_deep) return error_at("json_too_deep", "the body nests more than 64 levels", offset);
+  if (ec == json::error::array_too_large)
+    return error_at("json_too_large", "the body holds more than 1048576 values", offset);
   return error_at("invalid_json", "the body is not one valid JSON object", offset);
 }
 

@@ -13,8 +13,13 @@ Error invalid_path() {
 
 Status check_model_name(std::string_view name) {
   const bool control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  const bool walks = name.find("..") != name.npos || name.find('\\') != name.npos || name.starts_with('/');
-  if (control || walks || name.empty()) return invalid_path();
+  if (control || name.find('\\') != name.npos) return invalid_path();
+  for (size_t begin = 0; begin <= name.size();) {  // "a..b" is a name, "a/../b" a path
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return invalid_path();
+    begin = end + 1;
+  }
   return {};
 }
 

@@ -33,8 +33,9 @@ Match match_route(std::string_view method, std::string_view path) {
   Match out;
   for (const Route& route : kRoutes) {
     if (!path_matches(route.path, path)) continue;
-    if (method == route.method) return {&route, {}};
-    out.allow += (out.allow.empty() ? "" : ", ") + std::string(route.method);
+    const bool get = std::string_view(route.method) == "GET";  // HEAD is a GET whose answer has no body
+    if (method == route.method || (get && method == "HEAD")) return {&route, {}};
+    out.allow += (out.allow.empty() ? "" : ", ") + std::string(route.method) + (get ? ", HEAD" : "");
   }
   return out;
 }

@@ -31,7 +31,8 @@ class Tokenizer {
   // tokens are recognised everywhere. No BOS or EOS is added. `text` may hold any bytes.
   virtual void encode(std::string_view text, std::span<const Span> trusted, std::vector<Token>& out) const = 0;
 
-  // The bytes of one token as they continue a text. Control tokens give their name when `special`, else nothing.
+  // The bytes of one token as they continue a text. Control tokens give their name when `special`, else nothing; so do
+  // ids from size() on, which a model may have rows for. `token` is not negative.
   virtual std::string_view bytes(Token token, bool special = false) const = 0;
   // The text of a whole sequence (a SentencePiece sequence loses its artificial first space).
   virtual std::string decode(std::span<const Token> tokens, bool special = false) const = 0;

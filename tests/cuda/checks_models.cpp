@@ -100,8 +100,8 @@ void check_golden(const std::string& folder, Backend& cuda, Tally& tally) {
         worst = error <= worst ? worst : error;  // NaN is worst
       }
       // Rounding the activations of all products to halves costs 0.0010 to 0.0018 of a whole prompt's logits (computed
-      // in numpy), and up to three times that of a single row's.
-      tally.expect(worst < 0.006, std::string("golden ") + name + " in chunks of " + std::to_string(chunk),
+      // in numpy), and up to four times that of a single row's.
+      tally.expect(worst < 0.01, std::string("golden ") + name + " in chunks of " + std::to_string(chunk),
                    "relative error " + fixed(worst));
     }
   }

@@ -1,8 +1,10 @@
 """What the server does with bad input, load and people who leave: each test is named by its number in the fault list.
 After each of them the server must be the one it was: `unharmed` is that check."""
 import hashlib
+import http.client
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -214,6 +216,32 @@ def test_D6_sizes(api):
     assert time.monotonic() - began < 1
     assert api.raw(post + b"Content-Length: 17000000\r\n\r\n" + b"x" * 17000000)[0] == 413
     assert api.snapshot()["rss"] <= before + 8 * MIB
+
+
+def test_D6_a_large_body_costs_memory_only_while_it_is_read(api):
+    before = api.snapshot()["rss"]
+    for value in ("[]", "1", "{}", '{"a":1}'):
+        body = '{"prompt":[' + ",".join([value] * (15_000_000 // (len(value) + 1))) + "]}"
+        refused(api.post("/v1/completions", body), 400, "json_too_large")
+    refused(api.post("/v1/completions", complete([72] * 1_000_000, n=16, echo=True)), 400, "context_length_exceeded")
+    assert api.post("/tokenize", {"content": "x" * 15_000_000})[0] == 200
+    streams = []
+    for _ in range(4):   # nor while the answer runs
+        streams.append(api.connect())
+        streams[-1].sendall(api.post_bytes("/v1/completions", complete(max_tokens=1500, stream=True, ignore_eos=True,
+                                                                       user="x" * 15_000_000)))
+        assert streams[-1].recv(16).startswith(b"HTTP/1.1 200")
+    assert eventually(lambda: api.snapshot()["rss"] <= before + 16 * MIB, 3)
+    for sock in streams:
+        sock.close()
+
+
+def test_D10_large_events_are_no_slow_reader(api):
+    """A step scores hundreds of tokens of a prompt: with their alternatives that is more than may wait for a reader."""
+    prompt = [(i * 7) % 256 for i in range(2000)]
+    answer = api.raw(api.post_bytes("/v1/completions", complete(prompt, max_tokens=1, echo=True, logprobs=20, stream=True,
+                                                                ignore_eos=True), "Connection: close\r\n"), timeout=60)
+    assert answer[0] == 200 and len(answer[1]) > 700_000 and b"data: [DONE]" in answer[1]
 
 
 @pytest.mark.parametrize("fields,body,status", [
@@ -455,3 +483,27 @@ def test_E8_canaries_stay_out(program, nano):
         assert '"route":"/v1/completions"' in log
         for line in log.splitlines():
             json.loads(line)
+
+
+def test_a_log_that_nobody_reads_stops_nothing(program, nano):
+    """A parent that opens a pipe for the log and forgets it: the pipe is full after some five hundred requests."""
+    process = subprocess.Popen([program, "serve", str(nano), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        port = int(re.search(r":(\d+) ", process.stdout.readline().decode())[1])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        for _ in range(1500):
+            connection.request("GET", "/v1/models")
+            assert connection.getresponse().read()
+        os.set_blocking(process.stderr.fileno(), False)
+        while process.stderr.read(65536):
+            pass
+        connection.request("GET", "/v1/models")
+        assert connection.getresponse().read()
+        process.terminate()
+        assert process.wait(10) == 0
+        assert re.search(rb'"event":"log lines lost","count":\d+', process.stderr.read())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()

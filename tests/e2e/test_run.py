@@ -88,10 +88,22 @@ def test_environment_mirrors_flags_and_flags_win(run):
     assert run("-p", "Hi", MARTLET_THREADS="x").returncode == 2
 
 
+@pytest.mark.parametrize("kind", ["bf16", "q8", "q4"])
+def test_cache_types(run, environment, kind):
+    plan = lambda *flags: json.loads(subprocess.run(
+        [MARTLET, "plan", "--context", "4096", "--json", *flags], env=environment, check=True, capture_output=True).stdout)
+    cache = lambda p: next(part["bytes"] for part in p["parts"] if part["name"] == "cache") / p["cache_tokens"]
+    assert cache(plan("--cache-type", kind)) / cache(plan()) == {"bf16": 1, "q8": 8.5 / 16, "q4": 4.5 / 16}[kind]
+    result = run("-p", "The capital of France is", "--raw", "--temperature", "0", "-n", "4", "--cache-type", kind)
+    assert result.returncode == 0, result.stderr
+    assert b"Paris" in result.stdout
+
+
 def test_bad_input_is_refused(run, tmp_path):
     failed(run("-p", "Hi", "--temperature", "-1"), 2, "invalid_value")
     failed(run("-p", "Hi", "-n", "0"), 2, "invalid_value")
     failed(run("-p", "Hi", "--context", "-1"), 2, "usage")
+    failed(run("-p", "Hi", "--cache-type", "q5"), 2, "usage")
     failed(run("--raw"), 2, "empty_prompt")
     failed(run("-p", "Hi", "--raw", "--system", "x"), 2, "usage")
     failed(run("-p", "Hi", stdin=b"\xff\xfe"), 2, "invalid_utf8")

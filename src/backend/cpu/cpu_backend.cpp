@@ -3,20 +3,35 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/operators.h"
 #include "base/mapped_file.h"
 
 namespace martlet {
+namespace {
+
+constexpr int kMaxThreads = 1024;  // more than any machine has cores for, less than exhausts its process table
+
+}  // namespace
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options) {
   const cpu::Level* level = options.level;
   if (!level) {
     MARTLET_ASSIGN(level, cpu::choose_level());
   }
+  if (options.threads < 0 || options.threads > kMaxThreads)
+    return Error{ErrorKind::usage, "invalid_value", "must be from 0 (found out) to " + std::to_string(kMaxThreads),
+                 "--threads"};
   const int threads = options.threads > 0 ? options.threads : cpu::usable_cores();
-  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(options, *level, threads));
+  try {
+    return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(options, *level, threads));
+  } catch (const std::system_error&) {
+    return Error{ErrorKind::io, "no_threads", "the system has no more threads for this program: lower --threads",
+                 "--threads"};
+  }
 }
 
 namespace cpu {
@@ -39,7 +54,6 @@ CpuBackend::CpuBackend(const CpuOptions& options, const Level& level, int thread
     : level_(level),
       max_rows_(options.max_rows),
       exact_(options.f32_activations),
-      cache_values_(exact_ ? CacheValues::f32 : CacheValues::f16),
       pool_(threads),
       workers_(static_cast<size_t>(threads)) {}
 
@@ -69,7 +83,7 @@ bool CpuBackend::reserve(Mapping Worker::*part, int64_t bytes) {
 Result<ModelId> CpuBackend::open(std::span<const CacheGroup> groups) {
   auto model = std::make_unique<OpenModel>();
   for (const CacheGroup& group : groups) {
-    MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group, cache_values_));
+    MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group));
     model->caches.push_back(std::move(cache));
     if (!reserve(&Worker::attention, attention_scratch_bytes(group.key_size, group.value_size))) return out_of_memory();
   }
@@ -133,8 +147,11 @@ void CpuBackend::start_step(const Batch& batch) {
   for (Token& token : tokens_) {
     if (token < 0) token = chosen_[static_cast<size_t>(-1 - token)].token;
   }
-  for (const PageCopy& copy : batch.copies)
-    model_->caches[static_cast<size_t>(copy.group)].copy(copy.from, copy.to, copy.tokens);
+  // Slots beyond PageCopy::tokens are nobody's, and go along.
+  for (const PageCopy& copy : batch.copies) {
+    const PagedCache& cache = model_->caches[static_cast<size_t>(copy.group)];
+    std::ranges::copy(cache.page(copy.from), cache.page(copy.to).begin());
+  }
 }
 
 // Logits of a few rows at a time, each row by one thread.

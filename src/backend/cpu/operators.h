@@ -34,7 +34,9 @@ class CpuBackend final : public Backend {
   std::string device() const override;
   int32_t page_tokens() const override { return kPageTokens; }
   int32_t max_rows() const override { return max_rows_; }
-  int64_t cache_value_bytes() const override { return bytes_of(cache_values_); }
+  std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
+    return cpu::cache_page_bytes(group);
+  }
   int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override;
 
   Result<ModelId> open(std::span<const CacheGroup> groups) override;
@@ -109,7 +111,6 @@ class CpuBackend final : public Backend {
   const Level& level_;
   const int32_t max_rows_;
   const bool exact_;
-  const CacheValues cache_values_;
   ThreadPool pool_;
   std::vector<Worker> workers_;
   StepMemory memory_;

@@ -1,13 +1,33 @@
 #include "backend/cpu/paged_cache.h"
 
-#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "base/checked.h"
 
 namespace martlet::cpu {
+namespace {
 
-Result<PagedCache> PagedCache::create(const CacheGroup& group, CacheValues stored_as) {
+int64_t keys_bytes(const CacheGroup& group) {
+  const CacheFormat& format = format_of(group.type);
+  return format.key_bytes(group.key_size) + format.scale_bytes(group.key_size);
+}
+
+int64_t head_bytes(const CacheGroup& group) {
+  const CacheFormat& format = format_of(group.type);
+  return keys_bytes(group) + format.value_bytes(group.value_size) + format.scale_bytes(group.value_size);
+}
+
+}  // namespace
+
+std::optional<int64_t> cache_page_bytes(const CacheGroup& group) {
+  const Checked heads = Checked(static_cast<uint64_t>(group.layers)) * Checked(static_cast<uint64_t>(group.kv_heads));
+  const Checked bytes = heads * Checked(static_cast<uint64_t>(head_bytes(group)));
+  if (!bytes.within(uint64_t{1} << 62)) return std::nullopt;
+  return static_cast<int64_t>(*bytes.get());
+}
+
+Result<PagedCache> PagedCache::create(const CacheGroup& group) {
   if (group.layers < 1 || group.kv_heads < 1 || group.pages < 1 || group.key_size < 2 || group.key_size % 2 != 0 ||
       group.value_size < 16 || group.value_size % 16 != 0) {
     return Error{ErrorKind::model, "unsupported_head_size",
@@ -15,12 +35,10 @@ Result<PagedCache> PagedCache::create(const CacheGroup& group, CacheValues store
   }
   PagedCache cache;
   cache.group_ = group;
-  cache.stored_as_ = stored_as;
-  const Checked sizes =
-      Checked(static_cast<uint64_t>(group.key_size)) + Checked(static_cast<uint64_t>(group.value_size));
-  const Checked heads = Checked(static_cast<uint64_t>(group.layers)) * Checked(static_cast<uint64_t>(group.kv_heads));
-  const Checked bytes = sizes * heads * Checked(static_cast<uint64_t>(kPageTokens * bytes_of(stored_as))) *
-                        Checked(static_cast<uint64_t>(group.pages));
+  cache.keys_bytes_ = keys_bytes(group);
+  cache.head_bytes_ = head_bytes(group);
+  const Checked page = static_cast<uint64_t>(cache_page_bytes(group).value_or(std::numeric_limits<int64_t>::max()));
+  const Checked bytes = page * Checked(static_cast<uint64_t>(group.pages));
   if (bytes.within(uint64_t{1} << 62)) cache.memory_ = Mapping(static_cast<int64_t>(*bytes.get()));
   if (!cache.memory_.data()) {
     return Error{ErrorKind::memory, "out_of_memory",
@@ -29,19 +47,6 @@ Result<PagedCache> PagedCache::create(const CacheGroup& group, CacheValues store
                  ""};
   }
   return cache;
-}
-
-void PagedCache::copy(Page from, Page to, int32_t tokens) const {
-  const int64_t value = bytes_of(stored_as_);
-  for (int32_t layer = 0; layer < group_.layers; ++layer) {
-    for (int32_t head = 0; head < group_.kv_heads; ++head) {
-      const std::byte* source = keys(from, layer, head);
-      std::byte* target = keys(to, layer, head);
-      for (int64_t at = 0; at < group_.key_size * kPageTokens * value; at += kPageTokens * value)
-        std::copy_n(source + at, tokens * value, target + at);
-      std::copy_n(values(from, layer, head), tokens * group_.value_size * value, values(to, layer, head));
-    }
-  }
 }
 
 }  // namespace martlet::cpu

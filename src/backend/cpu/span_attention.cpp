@@ -5,28 +5,26 @@
 namespace martlet::cpu {
 namespace {
 
-// Up to so many queries, halves are quicker widened on the way into the registers than once for all.
-constexpr int64_t kFewQueries = 6;
-
 int64_t padded(int64_t size) {
   return (size + 15) / 16 * 16;
 }
 
 // How a thread's scratch is cut.
 struct Scratch {
-  float *scores, *page, *key;
-  uint16_t* halves;
+  float *scores, *head;  // a head that is to be stored, padded with zeros
   Partial sum, next;
+  std::byte* elements;  // of that head
+  uint16_t* scales;
 
   Scratch(std::byte* memory, int64_t key_size, int64_t value_size) {
     const int64_t widest = padded(std::max(key_size, value_size));
     scores = reinterpret_cast<float*>(memory);
-    page = scores + kTileQueries * kSpanTokens;
-    key = page + kPageTokens * widest;
-    halves = reinterpret_cast<uint16_t*>(key + widest);
-    std::byte* partials = reinterpret_cast<std::byte*>(key + 2 * widest);
+    head = scores + kTileQueries * kSpanTokens;
+    std::byte* partials = reinterpret_cast<std::byte*>(head + widest);
     sum = Partial::at(partials, value_size);
     next = Partial::at(partials + Partial::bytes(value_size), value_size);
+    elements = partials + 2 * Partial::bytes(value_size);
+    scales = reinterpret_cast<uint16_t*>(elements + widest * static_cast<int64_t>(sizeof(float)));
   }
 };
 
@@ -41,53 +39,23 @@ const float* item_queries(const AttentionStep& step, const AttentionItem& item) 
   return step.queries + (row * step.group() + item.first_query_head) * step.attention.key_size;
 }
 
-const std::byte* keys_at(const AttentionStep& step, const AttentionItem& item, int32_t position) {
+std::byte* keys_at(const AttentionStep& step, const AttentionItem& item, int32_t position) {
   return step.cache.keys(step.page(item.tile.sequence, position), step.attention.layer,
                          static_cast<int32_t>(item.key_head));
 }
-const std::byte* values_at(const AttentionStep& step, const AttentionItem& item, int32_t position) {
+std::byte* values_at(const AttentionStep& step, const AttentionItem& item, int32_t position) {
   return step.cache.values(step.page(item.tile.sequence, position), step.attention.layer,
                            static_cast<int32_t>(item.key_head));
-}
-
-// Keys or values of one page: as cached, and as floats where they are halves that many queries share.
-struct PageMatrix {
-  const std::byte* cached;
-  const std::byte* next;  // matrix that comes after this one
-  const float* floats;    // null: not widened
-
-  PageMatrix(const AttentionStep& step, const std::byte* cached, const std::byte* next, int64_t size, int64_t queries,
-             float* room)
-      : cached(cached), next(next), floats(nullptr) {
-    if (step.cache.stored_as() == CacheValues::f32) {
-      floats = reinterpret_cast<const float*>(cached);
-    } else if (queries > kFewQueries) {
-      step.level.attention->widen(reinterpret_cast<const uint16_t*>(cached), size * kPageTokens, room);
-      floats = room;
-    }
-  }
-};
-
-// c = a * b or c += a * b, where b is a matrix of a page.
-void multiply_page(const AttentionStep& step, const float* a, int64_t a_stride, int64_t rows, int64_t depth,
-                   const PageMatrix& b, int64_t columns, float* c, int64_t c_stride, bool add) {
-  const AttentionKernels& kernels = *step.level.attention;
-  if (b.floats) {
-    kernels.multiply(a, a_stride, rows, depth, b.floats, columns, columns, c, c_stride, add);
-  } else {
-    const auto* halves = reinterpret_cast<const uint16_t*>(b.cached);
-    kernels.multiply_halves(a, a_stride, rows, depth, halves, columns, columns, c, c_stride, add, b.next);
-  }
 }
 
 void score_page(const AttentionStep& step, const AttentionItem& item, int32_t span, int32_t first_token,
                 const std::byte* next, Scratch& scratch) {
   const int64_t key_size = step.attention.key_size;
   const int64_t first = first_seeing(step, item.tile, span, first_token + 1) * item.query_heads;
-  const PageMatrix keys(step, keys_at(step, item, span * kSpanTokens + first_token), next, key_size,
-                        item.queries() - first, scratch.page);
-  multiply_page(step, item_queries(step, item) + first * key_size, key_size, item.queries() - first, key_size, keys,
-                kPageTokens, scratch.scores + first * kSpanTokens + first_token, kSpanTokens, false);
+  std::byte* keys = keys_at(step, item, span * kSpanTokens + first_token);
+  step.kernels().score({item_queries(step, item) + first * key_size, key_size}, item.queries() - first, key_size,
+                       {keys, step.cache.key_scales(keys), next},
+                       {scratch.scores + first * kSpanTokens + first_token, kSpanTokens});
 }
 
 // Rows that see the whole page together, the others row by row: slots beyond what a row sees hold anything, even NaN.
@@ -97,35 +65,67 @@ void sum_page(const AttentionStep& step, const AttentionItem& item, int32_t span
   const int64_t some = first_seeing(step, item.tile, span, first_token + 1);
   const int64_t all = first_seeing(step, item.tile, span, first_token + kPageTokens);
   const int64_t together = (item.tile.rows - all) * heads;
-  const PageMatrix values(step, values_at(step, item, span * kSpanTokens + first_token), next, value_size,
-                          std::max(together, heads), scratch.page);
+  std::byte* values = values_at(step, item, span * kSpanTokens + first_token);
+  const PageMatrix matrix = {values, step.cache.value_scales(values), next};
   const auto sum = [&](int64_t row, int64_t queries, int64_t tokens) {
-    multiply_page(step, scratch.scores + row * heads * kSpanTokens + first_token, kSpanTokens, queries, tokens, values,
-                  value_size, out + row * heads * value_size, value_size, first_token > 0);
+    step.kernels().sum({scratch.scores + row * heads * kSpanTokens + first_token, kSpanTokens}, queries, tokens, matrix,
+                       value_size, {out + row * heads * value_size, value_size}, first_token > 0);
   };
   for (int64_t i = some; i < all; ++i) sum(i, heads, visible(step, item.tile.first_row + i, span) - first_token);
   if (together > 0) sum(all, together, kPageTokens);
 }
 
+// room.head, as the cache stores it, to room.elements and room.scales; the scales to their column too.
+void encode(const AttentionStep& step, const Scratch& room, int64_t size, uint16_t* scales, int32_t slot) {
+  const CacheFormat& format = step.cache.format();
+  if (format.mixed) step.level.attention->mix(room.head, size);
+  std::fill(room.head + size, room.head + padded(size), 0.0f);
+  step.kernels().encode(room.head, padded(size), room.elements, room.scales);
+  for (int64_t b = 0; b < format.blocks(size); ++b) scales[b * kPageTokens + slot] = room.scales[b];
+}
+
 template <class T>
-void scatter(const T* key, int64_t size, std::byte* keys, int32_t slot) {
+void scatter(const std::byte* elements, int64_t size, std::byte* keys, int32_t slot) {
+  const T* from = reinterpret_cast<const T*>(elements);
   T* to = reinterpret_cast<T*>(keys) + slot;
-  for (int64_t i = 0; i < size; ++i) to[i * kPageTokens] = key[i];
+  for (int64_t i = 0; i < size; ++i) to[i * kPageTokens] = from[i];
+}
+
+// Two elements that hold a nibble each become one that holds both.
+std::byte pack(std::byte low, std::byte high) {
+  return (low & std::byte{15}) | high << 4;
 }
 
 void store_key(const AttentionStep& step, const Scratch& room, std::byte* keys, int32_t slot) {
-  const int64_t size = step.attention.key_size;
-  if (step.cache.stored_as() == CacheValues::f32) return scatter(room.key, size, keys, slot);
-  step.level.attention->narrow(room.key, padded(size), room.halves);
-  scatter(room.halves, size, keys, slot);
+  const CacheFormat& format = step.cache.format();
+  int64_t size = step.attention.key_size;
+  encode(step, room, size, step.cache.key_scales(keys), slot);
+  if (format.packed == 2) {
+    size /= 2;
+    for (int64_t i = 0; i < size; ++i) room.elements[i] = pack(room.elements[2 * i], room.elements[2 * i + 1]);
+  }
+  switch (format.element_bytes) {
+    case 1:
+      return scatter<uint8_t>(room.elements, size, keys, slot);
+    case 2:
+      return scatter<uint16_t>(room.elements, size, keys, slot);
+    default:
+      return scatter<uint32_t>(room.elements, size, keys, slot);
+  }
 }
 
-void store_value(const AttentionStep& step, const float* value, std::byte* values, int32_t slot) {
-  const int64_t size = step.attention.value_size;
-  if (step.cache.stored_as() == CacheValues::f32) {
-    std::copy_n(value, size, reinterpret_cast<float*>(values) + slot * size);
+void store_value(const AttentionStep& step, const Scratch& room, std::byte* values, int32_t slot) {
+  const CacheFormat& format = step.cache.format();
+  const int64_t size = step.attention.value_size, bytes = format.row_bytes(size);
+  encode(step, room, size, step.cache.value_scales(values), slot);
+  if (format.packed == 2) {
+    std::fill(room.elements + size, room.elements + 2 * bytes, std::byte{0});
+    for (int64_t i = 0; i < bytes; ++i) {
+      const int64_t low = i / 16 * 32 + i % 16;
+      values[slot * bytes + i] = pack(room.elements[low], room.elements[low + 16]);
+    }
   } else {
-    step.level.attention->narrow(value, size, reinterpret_cast<uint16_t*>(values) + slot * size);
+    std::copy_n(room.elements, bytes, values + slot * bytes);
   }
 }
 
@@ -148,8 +148,9 @@ Partial Partial::at(std::byte* memory, int64_t value_size) {
 
 int64_t attention_scratch_bytes(int64_t key_size, int64_t value_size) {
   const int64_t widest = padded(std::max(key_size, value_size));
-  return (kTileQueries * kSpanTokens + kPageTokens * widest + 2 * widest) * static_cast<int64_t>(sizeof(float)) +
-         2 * Partial::bytes(value_size);
+  const int64_t floats = kTileQueries * kSpanTokens + 2 * widest;
+  return floats * static_cast<int64_t>(sizeof(float)) + 2 * Partial::bytes(value_size) +
+         widest * static_cast<int64_t>(sizeof(uint16_t));
 }
 
 std::vector<RowTile> row_tiles(const AttentionStep& step) {
@@ -196,15 +197,18 @@ void write_row(const AttentionStep& step, int64_t row, std::byte* scratch) {
     float* query = step.queries + ((h / group * step.rows() + row) * group + h % group) * a.key_size;
     prepare(from, step.q_norm, a.q_norm.epsilon, query);
     vectors.scale(query, a.scale, a.key_size);
+    if (step.cache.format().mixed) step.level.attention->mix(query, a.key_size);
   }
   const int32_t position = step.batch.positions[static_cast<size_t>(row)], slot = position % kPageTokens;
   const Page page = step.page(step.row_sequences[static_cast<size_t>(row)], position);
   for (int32_t h = 0; h < a.kv_heads; ++h, from += a.key_size) {
-    prepare(from, step.k_norm, a.k_norm.epsilon, room.key);
+    prepare(from, step.k_norm, a.k_norm.epsilon, room.head);
     store_key(step, room, step.cache.keys(page, a.layer, h), slot);
   }
-  for (int32_t h = 0; h < a.kv_heads; ++h, from += a.value_size)
-    store_value(step, from, step.cache.values(page, a.layer, h), slot);
+  for (int32_t h = 0; h < a.kv_heads; ++h, from += a.value_size) {
+    std::copy_n(from, a.value_size, room.head);
+    store_value(step, room, step.cache.values(page, a.layer, h), slot);
+  }
 }
 
 int64_t attend_span(const AttentionStep& step, const AttentionItem& item, int32_t span, const Partial& result,
@@ -247,6 +251,7 @@ void finish_item(const AttentionStep& step, const AttentionItem& item, const Par
     for (int64_t h = 0; h < item.query_heads; ++h, out += a.value_size) {
       const int64_t q = i * item.query_heads + h;
       step.level.attention->divide(sum.out + q * a.value_size, sum.states[q].sum, a.value_size, out);
+      if (step.cache.format().mixed) step.level.attention->mix(out, a.value_size);
     }
   }
 }

@@ -34,6 +34,7 @@ struct AttentionStep {
   float* out;                    // [row][head][value_size]
 
   int64_t rows() const { return batch.rows(); }
+  const CacheKernels& kernels() const { return level.attention->cached[static_cast<size_t>(cache.group().type)]; }
   int64_t group() const { return attention.heads / attention.kv_heads; }  // query heads of one key head
   Page page(int32_t sequence, int32_t position) const {
     return table.pages[static_cast<size_t>(table.starts[static_cast<size_t>(sequence)] + position / kPageTokens)];

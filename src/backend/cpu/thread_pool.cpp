@@ -51,10 +51,19 @@ int64_t end_of(uint64_t bounds) {
 ThreadPool::ThreadPool(int threads)
     : threads_(threads), ranges_(new Range[static_cast<size_t>(threads)]), team_(threads) {
   assert(threads >= 1);
-  for (int worker = 1; worker < threads; ++worker) others_.emplace_back([this, worker] { serve(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) others_.emplace_back([this, worker] { serve(worker); });
+  } catch (...) {  // the system has no more threads for us: those that there are must end before anybody hears of it
+    end();
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  end();
+}
+
+void ThreadPool::end() {
   stop_.store(true);
   team_.store(threads_);
   team_.notify_all();

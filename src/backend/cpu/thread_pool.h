@@ -24,7 +24,7 @@ class ThreadPool {
  public:
   using Work = FunctionRef<void(int worker, int64_t begin, int64_t end)>;
 
-  explicit ThreadPool(int threads);
+  explicit ThreadPool(int threads);  // throws std::system_error when the system has no threads left
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -44,6 +44,7 @@ class ThreadPool {
   // The lowest bit says that a run takes workers in; the rest counts, in twos, the workers that are inside.
   static constexpr uint32_t kOpen = 1, kWorker = 2;
 
+  void end();
   void run_together(int64_t chunks, const Work& work);
   void serve(int worker);
   uint32_t await_run(uint32_t seen, CoreWatch& watch);

@@ -59,8 +59,6 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   a.turns = turns(attention);
   a.pairs = a.turns ? static_cast<int32_t>(stored(attention.rope_frequencies).columns) : 0;
   a.interleaved = attention.rope_interleaved;
-  const Block queries = memory_.take(int64_t{rows_} * a.heads * a.key_size * static_cast<int64_t>(sizeof(__half)));
-  a.queries = queries.as<__half>();
   a.page_halves = group.page_values(kPageTokens);
   a.cache = model_->cache.as<__half>() +
             int64_t{attention.layer} * group.kv_heads * kPageTokens * (group.key_size + group.value_size);
@@ -70,16 +68,17 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   if (!reserve_partials(a.heads, a.value_size)) return out;
   a.partials = partials_.as<float>();
   a.finished = finished_.as<unsigned>();
-  write_rows(stream_, a);
   if (capturing_ || input_.spans() > 0) attend_rows(stream_, a, kBlocksEach * multiprocessors_);
-  if (!capturing_) {
-    if (const Status sent = input_.send_tiles(a.heads / a.kv_heads, stream_.handle); !sent) {
-      status_ = sent;
-      return out;
-    }
-    a.tiles = input_.tiles();
-    attend_tiles(stream_, a, input_.tile_count());
+  if (capturing_ || !input_.shares_keys()) return out;
+  if (const Status sent = input_.send_tiles(a.heads / a.kv_heads, stream_.handle); !sent) {
+    status_ = sent;
+    return out;
   }
+  const Block queries = memory_.take(int64_t{rows_} * a.heads * a.key_size * static_cast<int64_t>(sizeof(__half)));
+  a.queries = queries.as<__half>();
+  a.tiles = input_.tiles();
+  write_rows(stream_, a);
+  attend_tiles(stream_, a, input_.tile_count());
   return out;
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 // Whether the largest logit is all that is asked for: the device finds it. Everything else the host chooses.
 bool takes_best(const Choice& choice) {
-  return choice.score < 0 && choice.top < 0 && !choice.allowed && choice.adjust.empty() &&
-         choice.sampling.temperature < 1e-30f;
+  return choice.score < 0 && choice.top < 0 && !choice.allowed && choice.adjust.empty() && choice.q.empty() &&
+         choice.sampling.temperature < kGreedyTemperature;
 }
 
 }  // namespace

@@ -92,6 +92,9 @@ Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {
   if (groups.size() != 1)
     return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend takes one kind of attention a model", ""};
   const CacheGroup& group = groups[0];
+  if (group.type != CacheType::f16)
+    return Error{ErrorKind::usage, "unsupported_cache_type", "the CUDA backend keeps keys and values as f16",
+                 "--cache-type"};
   if (group.layers < 1 || group.kv_heads < 1 || group.kv_heads > kMergeUnits || group.pages < 1 ||
       group.key_size < 16 || group.key_size % 16 != 0 || group.key_size > kMaxHeadSize || group.value_size < 16 ||
       group.value_size % 16 != 0 || group.value_size > kMaxHeadSize) {
@@ -223,11 +226,7 @@ Status CudaBackend::capture(OpenModel& model, size_t bucket, FunctionRef<Outputs
     chosen = choose(outputs.logits);
     const auto keep = [](Left& left, const Tensor& tensor) {
       if (!tensor) return;
-      const Buffer& from = buffer_of(tensor);
-      left.buffer.values = from.values.alias();
-      left.buffer.halves = from.halves.alias();
-      left.buffer.stride = from.stride;
-      left.buffer.scale = from.scale;
+      left.buffer.alias(buffer_of(tensor));
       left.columns = tensor.columns;
     };
     keep(graph.logits, outputs.logits);

@@ -22,9 +22,17 @@ LinearArguments CudaBackend::few_rows(const Product& product, int64_t first_row,
   LinearArguments out;
   out.segment_count = static_cast<int32_t>(weight.segments.size());
   for (size_t s = 0; s < weight.segments.size(); ++s) out.segments[s] = weight.segments[s].device;
+  out.tiles = weight.tiles;
   out.columns = static_cast<int32_t>(weight.rows);
-  out.x = halves(product.x) + first_row * buffer_of(product.x).stride;
-  out.x_scale = buffer_of(product.x).scale;
+  const Buffer& x = buffer_of(product.x);
+  out.x = halves(product.x) + first_row * x.stride;
+  out.x_scale = x.scale;
+  if (x.squares) {
+    out.squares = x.squares.as<float>() + first_row * x.square_tiles;
+    out.square_tiles = x.square_tiles;
+    out.norm_columns = static_cast<int32_t>(product.x.columns);
+    out.epsilon = x.epsilon;
+  }
   out.rows = static_cast<int32_t>(rows);
   out.bias = weight.bias.as<float>();
   if (product.residual) out.residual = values(product.residual) + first_row * weight.rows;

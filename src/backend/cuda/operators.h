@@ -36,7 +36,9 @@ class CudaBackend final : public Backend {
   std::string device() const override { return device_name_; }
   int32_t page_tokens() const override { return kPageTokens; }
   int32_t max_rows() const override { return max_rows_; }
-  int64_t cache_value_bytes() const override { return sizeof(__half); }
+  std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
+    return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half));
+  }
   int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override;
   int64_t weight_bytes(const TensorView& view) const override { return device_bytes(view); }
   std::optional<int64_t> device_memory() const override;
@@ -104,6 +106,8 @@ class CudaBackend final : public Backend {
   Status finish_step();
   void copy_pages(const OpenModel& model, std::span<const PageCopy> copies);
 
+  Tensor norm_of_product(const Tensor& x, const Norm& norm);
+  void widen_rows(const Buffer& from, int64_t columns, int64_t first, int64_t rows, float* y);
   const float* values(const Tensor& tensor);
   const __half* halves(const Tensor& tensor);
   void multiply(const Product& product, int64_t first_row, int64_t rows, float* y);

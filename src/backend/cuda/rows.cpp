@@ -8,6 +8,8 @@ namespace {
 
 // What halves count in where nothing bounds the values: 4 million is the largest, and the smallest normal one 0.004.
 constexpr float kWideScale = 64;
+// The same for rows that still want the scaling of their norm: one million, and 0.001.
+constexpr float kNormScale = 16;
 
 }  // namespace
 
@@ -22,11 +24,34 @@ Tensor CudaBackend::embed(Weight table) {
 
 Tensor CudaBackend::norm(const Tensor& x, const Norm& norm) {
   assert(norm.kind == Norm::Kind::rms && x.columns == stored(norm.weight).columns);
+  if (buffer_of(x).product && x.rows <= kFewRows) return norm_of_product(x, norm);
   const float* from = values(x);
   Tensor out = memory_.halves(x.rows, x.columns, 1);
   Buffer& to = buffer_of(out);
   rms_norm(stream_, from, vector(norm.weight), norm.epsilon, static_cast<int32_t>(x.rows),
            static_cast<int32_t>(x.columns), to.halves.as<__half>(), to.stride);
+  return out;
+}
+
+// The product leaves its sums of squares, and its values times the norm's weight; whoever reads those scales them.
+Tensor CudaBackend::norm_of_product(const Tensor& x, const Norm& norm) {
+  Buffer& from = buffer_of(x);
+  LinearArguments arguments = few_rows(from.product, 0, x.rows);
+  Block values = memory_.take(x.rows * x.columns * static_cast<int64_t>(sizeof(float)));
+  Tensor out = memory_.halves(x.rows, x.columns, kNormScale);
+  Buffer& to = buffer_of(out);
+  to.squares = memory_.take(x.rows * arguments.tiles * static_cast<int64_t>(sizeof(float)));
+  to.square_tiles = arguments.tiles;
+  to.epsilon = norm.epsilon;
+  arguments.y = values.as<float>();
+  arguments.norm_weight = vector(norm.weight);
+  arguments.normed = to.halves.as<__half>();
+  arguments.normed_stride = to.stride;
+  arguments.normed_scale = to.scale;
+  arguments.squares_out = to.squares.as<float>();
+  linear_rows(stream_, arguments);
+  from.values = std::move(values);
+  from.product = {};
   return out;
 }
 
@@ -67,6 +92,12 @@ Tensor CudaBackend::gather_outputs(const Tensor& x) {
   return out;
 }
 
+void CudaBackend::widen_rows(const Buffer& from, int64_t columns, int64_t first, int64_t rows, float* y) {
+  const float* squares = from.squares ? from.squares.as<float>() + first * from.square_tiles : nullptr;
+  widen(stream_, from.halves.as<__half>() + first * from.stride, static_cast<int32_t>(rows),
+        static_cast<int32_t>(columns), from.stride, from.scale, {squares, from.square_tiles, from.epsilon}, y);
+}
+
 // The tensor's values as f32, computed now when they are not there.
 const float* CudaBackend::values(const Tensor& tensor) {
   Buffer& buffer = buffer_of(tensor);
@@ -76,8 +107,7 @@ const float* CudaBackend::values(const Tensor& tensor) {
     multiply(buffer.product, 0, tensor.rows, block.as<float>());
     buffer.product = {};
   } else {
-    widen(stream_, buffer.halves.as<__half>(), static_cast<int32_t>(tensor.rows), static_cast<int32_t>(tensor.columns),
-          buffer.stride, buffer.scale, block.as<float>());
+    widen_rows(buffer, tensor.columns, 0, tensor.rows, block.as<float>());
   }
   buffer.values = std::move(block);
   return buffer.values.as<float>();
@@ -113,8 +143,7 @@ void CudaBackend::read(const Tensor& tensor, std::span<float> out) {
     if (buffer.product) {
       multiply(buffer.product, first, rows, unpacked_.as<float>());
     } else {
-      widen(stream_, buffer.halves.as<__half>() + first * buffer.stride, static_cast<int32_t>(rows),
-            static_cast<int32_t>(tensor.columns), buffer.stride, buffer.scale, unpacked_.as<float>());
+      widen_rows(buffer, tensor.columns, first, rows, unpacked_.as<float>());
     }
     copy(unpacked_.as<float>(), static_cast<size_t>(first * tensor.columns),
          static_cast<size_t>(rows * tensor.columns));

@@ -27,6 +27,7 @@ class StepInput {
   const int32_t* tokens() const { return device(tokens_); }
   const int32_t* outputs() const { return device(outputs_); }
   const QueryTile* tiles() const { return reinterpret_cast<const QueryTile*>(device(tiles_)); }
+  bool shares_keys() const { return !shared_keys_.empty(); }  // there are rows left for tiles
   int32_t spans() const { return spans_; }
   int64_t max_spans() const { return span_rows_.size; }
   int32_t tile_count() const { return tile_count_; }

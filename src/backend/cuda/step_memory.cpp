@@ -19,8 +19,19 @@ void Block::release() {
 void Buffer::recycle() {
   values.release();
   halves.release();
+  squares.release();
   product = {};
   memory->unused_.push_back(this);
+}
+
+void Buffer::alias(const Buffer& other) {
+  values = other.values.alias();
+  halves = other.halves.alias();
+  squares = other.squares.alias();
+  stride = other.stride;
+  scale = other.scale;
+  square_tiles = other.square_tiles;
+  epsilon = other.epsilon;
 }
 
 Status StepMemory::reserve(int64_t bytes) {
@@ -83,10 +94,7 @@ Tensor StepMemory::halves(int64_t rows, int64_t columns, float scale) {
 
 Tensor StepMemory::alias(int64_t rows, int64_t columns, const Buffer& values) {
   Buffer* out = buffer();
-  out->values = values.values.alias();
-  out->halves = values.halves.alias();
-  out->stride = values.stride;
-  out->scale = values.scale;
+  out->alias(values);
   return Tensor(out, rows, columns);
 }
 

@@ -57,7 +57,8 @@ struct Product {
 };
 
 // What the backend keeps for a tensor: values as f32, as halves times `scale` in rows of `stride`, both, or a product
-// that gives them.
+// that gives them. With `squares`, the halves still want the scaling of an RMS norm: rows of `square_tiles` sums of
+// squares, of as many values as the tensor has columns; products of up to kFewRows rows do it.
 struct Buffer final : Tensor::Storage {
   explicit Buffer(StepMemory* memory) : memory(memory) {}
   void recycle() override;
@@ -66,7 +67,13 @@ struct Buffer final : Tensor::Storage {
   Block values, halves;
   int32_t stride = 0;
   float scale = 1;
+  Block squares;
+  int32_t square_tiles = 0;
+  float epsilon = 0;
   Product product;
+
+  // The same values, in memory that somebody else owns.
+  void alias(const Buffer& other);
 };
 
 class StepMemory {

@@ -1,10 +1,12 @@
 #include "cli/chat/conversation.h"
 
 #include <boost/json.hpp>
-#include <fstream>
+#include <filesystem>
+#include <span>
 
 #include "base/utf8.h"
 #include "cli/chat/text_file.h"
+#include "hub/file.h"
 
 namespace martlet::cli {
 namespace {
@@ -17,6 +19,26 @@ json::object message(std::string_view role, std::string_view content) {
 
 Error bad(const std::string& path) {
   return {ErrorKind::io, "bad_conversation", "the file holds no conversation as /save writes it", path};
+}
+
+// All of it or nothing: a full disk must not cost the conversation that was there before.
+Status replace_file(const std::filesystem::path& path, const std::string& text) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    return Error{ErrorKind::io, "not_regular_file", "this is no regular file", path.string()};
+  const std::filesystem::path target = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error),
+                              fresh = target.string() + ".new";
+  FileSystem& files = real_file_system();
+  MARTLET_ASSIGN(const std::unique_ptr<File> file, files.open(fresh));
+  const auto write = [&]() -> Status {
+    MARTLET_TRY(file->resize(0));
+    MARTLET_TRY(file->write(0, std::as_bytes(std::span(text))));
+    MARTLET_TRY(file->sync());
+    return files.rename(fresh, target);
+  };
+  Status status = write();
+  if (!status) files.remove(fresh);
+  return status;
 }
 
 bool is_text(const json::value* value) {
@@ -35,11 +57,7 @@ json::array Conversation::to_template() const {
 Status Conversation::save(const std::string& path) const {
   json::array list;
   for (const Message& m : messages) list.push_back(message(m.role, m.content));
-  std::ofstream file(path, std::ios::binary);
-  file << json::serialize(json::object{{"system", system}, {"messages", std::move(list)}}) << "\n";
-  file.close();
-  if (!file) return Error{ErrorKind::io, "io_error", "the file cannot be written", path};
-  return {};
+  return replace_file(path, json::serialize(json::object{{"system", system}, {"messages", std::move(list)}}) + "\n");
 }
 
 Result<Conversation> Conversation::load(const std::string& path) {

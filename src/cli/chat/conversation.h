@@ -21,9 +21,9 @@ struct Conversation {
   // As a chat template reads them, the system message first.
   boost::json::array to_template() const;
 
-  // Errors: ErrorKind::io, "io_error".
+  // Replaces the file whole, or leaves it. Errors: ErrorKind::io, "io_error", "disk_full", "not_regular_file".
   Status save(const std::string& path) const;
-  // Errors: ErrorKind::io, "file_not_found", "bad_conversation".
+  // Errors: those of read_text_file; ErrorKind::io, "bad_conversation".
   static Result<Conversation> load(const std::string& path);
 };
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -101,7 +102,8 @@ Result<Answer> generate(const Loaded& model, Request request, bool continues,
       answer.finish = *batch.finish;
       break;
     }
-    if (interrupts.raised() && !answer.interrupted) {
+    // An answer that cannot be written any more is not worth the work either.
+    if ((interrupts.raised() || std::ferror(stdout)) && !answer.interrupted) {
       answer.interrupted = true;
       model.engine->cancel(id);
     }

@@ -17,7 +17,6 @@ namespace {
 constexpr int32_t kVocabulary = 64, kPrompt = 40;
 // The logits spread over about 4. The largest error seen is 0.0007: here and there a key is rounded to the other f16.
 constexpr float kLargestError = 0.002f;
-enum class Cache { exact, f16 };
 
 std::vector<float> read_floats(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -28,13 +27,14 @@ std::vector<float> read_floats(const std::string& path) {
 }
 
 // Logits of every row of one prompt, computed in chunks of `chunk` rows.
-std::vector<float> compute(const std::string& path, Backend& backend, std::span<const Token> tokens, int32_t chunk) {
+std::vector<float> compute(const std::string& path, Backend& backend, std::span<const Token> tokens, int32_t chunk,
+                           CacheType cache) {
   const auto file = ModelFile::open(path);
   EXPECT_TRUE(file) << file.error().line();
   const auto h = read_hyperparameters(**file);
   EXPECT_TRUE(h) << h.error().line();
   const int32_t pages = (kPrompt + backend.page_tokens() - 1) / backend.page_tokens();
-  const auto model = Model::create(*file, *h, backend, pages);
+  const auto model = Model::create(*file, *h, backend, pages, cache);
   EXPECT_TRUE(model) << model.error().line();
   std::vector<Page> table(static_cast<size_t>(pages));
   std::iota(table.rbegin(), table.rend(), 0);
@@ -67,17 +67,17 @@ std::vector<float> compute(const std::string& path, Backend& backend, std::span<
 
 class GoldenModel : public testing::TestWithParam<const char*> {
  protected:
-  void compare(const CpuOptions& options, Cache cache) {
+  void compare(const CpuOptions& options, CacheType cache) {
     const std::string base = std::string("tests/golden/models/") + GetParam();
     const std::vector<float> golden = read_floats(base + ".f32");
     const std::vector<Token> tokens(golden.begin(), golden.begin() + kPrompt);
     const std::span<const float> expected =
-        std::span(golden).subspan(cache == Cache::exact ? kPrompt : kPrompt + kPrompt * kVocabulary);
+        std::span(golden).subspan(cache == CacheType::f32 ? kPrompt : kPrompt + kPrompt * kVocabulary);
     const auto backend = make_cpu_backend(options);
     ASSERT_TRUE(backend) << backend.error().line();
     std::vector<float> whole;
     for (const int32_t chunk : {kPrompt, 7}) {
-      const std::vector<float> logits = compute(base + ".gguf", **backend, tokens, chunk);
+      const std::vector<float> logits = compute(base + ".gguf", **backend, tokens, chunk, cache);
       float worst = 0;
       for (size_t i = 0; i < logits.size(); ++i) worst = std::max(worst, std::abs(logits[i] - expected[i]));
       EXPECT_LE(worst, kLargestError) << "chunk " << chunk;
@@ -88,12 +88,12 @@ class GoldenModel : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(GoldenModel, ScalarLevelWithF32Activations) {
-  compare({.threads = 1, .level = cpu::levels().front(), .f32_activations = true}, Cache::exact);
+  compare({.threads = 1, .level = cpu::levels().front(), .f32_activations = true}, CacheType::f32);
 }
 
 // The weights are f16, which no level rounds activations for.
 TEST_P(GoldenModel, BestLevel) {
-  compare({.threads = 2}, Cache::f16);
+  compare({.threads = 2}, CacheType::f16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenModel,

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <tuple>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/level.h"
@@ -115,7 +117,8 @@ class ScalarReference : public testing::TestWithParam<const char*> {};
 TEST_P(ScalarReference, LogprobsWithinTwoThousandths) {
   NEEDS_MODEL_AND_REFERENCE();
   const Reference reference = read_reference(GetParam());
-  const auto engine = real_engine({.level = cpu::levels().front(), .f32_activations = true});
+  const auto engine =
+      real_engine({.level = cpu::levels().front(), .f32_activations = true}, {.cache_type = CacheType::f32});
   const Measured measured = measure(*engine, reference, 1);
   double worst = 0;
   for (const auto& [token, logprob] : reference.top) {
@@ -148,8 +151,36 @@ TEST(ReferenceLogits, FastLevelsWithinOnePercentOfNll) {
   }
 }
 
+// What a cache type costs beside f16, over all prompts: docs/accuracy.md.
+TEST(ReferenceLogits, CacheTypesCostLittle) {
+  NEEDS_MODEL_AND_REFERENCE();
+  const auto nlls = [](CacheType type) {
+    const auto engine = real_engine({}, {.cache_type = type});
+    std::map<std::string, double> out;
+    for (const Reference& reference : read_references()) out[reference.name] = measure(*engine, reference, 1).nll;
+    return out;
+  };
+  const auto f16 = nlls(CacheType::f16);
+  for (const auto& [type, mean_limit, limit] :
+       {std::tuple{CacheType::bf16, 0.01, 0.02}, {CacheType::q8, 0.01, 0.02}, {CacheType::q4, 0.1, 0.2}}) {
+    double sum = 0, sum_f16 = 0;
+    for (const auto& [prompt, nll] : nlls(type)) {
+      std::printf("%-8s %s: nll %.5f, f16 %.5f (%+.2f %%)\n", prompt.c_str(), name_of(type).data(), nll, f16.at(prompt),
+                  100 * (nll / f16.at(prompt) - 1));
+      EXPECT_LE(std::abs(nll / f16.at(prompt) - 1), limit) << name_of(type) << " " << prompt;
+      sum += nll, sum_f16 += f16.at(prompt);
+    }
+    std::printf("%s: %+.2f %% in the mean\n", name_of(type).data(), 100 * (sum / sum_f16 - 1));
+    EXPECT_LE(std::abs(sum / sum_f16 - 1), mean_limit) << name_of(type);
+  }
+}
+
+class BitIdentity : public testing::TestWithParam<CacheType> {};
+INSTANTIATE_TEST_SUITE_P(CacheOf, BitIdentity, testing::Values(CacheType::f16, CacheType::q8, CacheType::q4),
+                         [](const auto& type) { return std::string(name_of(type.param)); });
+
 // Alone, among 32, in other chunks, after a reused prefix: the same tokens, and the same log-probabilities to the bit.
-TEST(BitIdentity, GreedyOutputDoesNotDependOnWhatElseRuns) {
+TEST_P(BitIdentity, GreedyOutputDoesNotDependOnWhatElseRuns) {
   NEEDS_MODEL_AND_REFERENCE();
   const std::vector<Reference> references = read_references();
   const auto request = [&](size_t i) {
@@ -167,11 +198,11 @@ TEST(BitIdentity, GreedyOutputDoesNotDependOnWhatElseRuns) {
   };
   std::vector<std::vector<std::pair<Token, float>>> alone;
   {
-    const auto engine = real_engine({}, {.max_sequences = 1});
+    const auto engine = real_engine({}, {.max_sequences = 1, .cache_type = GetParam()});
     for (size_t i = 0; i < 32; ++i) alone.push_back(answer(*submit(*engine, request(i))));
   }
   for (const int32_t chunk : {512, 23}) {
-    const auto engine = real_engine({}, {.max_sequences = 32, .prefill_chunk = chunk});
+    const auto engine = real_engine({}, {.max_sequences = 32, .prefill_chunk = chunk, .cache_type = GetParam()});
     for (const char* round : {"fresh", "with reused prefixes"}) {
       std::vector<std::shared_ptr<RecordingSink>> sinks;
       for (size_t i = 0; i < 32; ++i) sinks.push_back(submit(*engine, request(i)));

@@ -48,7 +48,13 @@ class TinyModel {
  public:
   TinyModel(const Level* level, int threads, bool f32_activations = false)
       : backend_(make_backend(level, threads, f32_activations)) {
-    const CacheGroup group = {CacheGroup::Kind::paged, 2, kKeyHeads, kHeadSize, kHeadSize, 64};
+    const CacheGroup group = {CacheGroup::Kind::paged,
+                              2,
+                              kKeyHeads,
+                              kHeadSize,
+                              kHeadSize,
+                              64,
+                              f32_activations ? CacheType::f32 : CacheType::f16};
     model_ = *backend_->open({&group, 1});
     embedding_ = upload({view(table_, Format::F32, kWidth, kVocabulary)});
     norm_ = {Norm::Kind::rms, upload({view(norm_values_, Format::F32, kWidth, 1)}), 1e-5f};

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/checked.h"
 #include "model/model.h"
 
 namespace martlet {
@@ -44,6 +46,7 @@ struct FakeControls {
   std::atomic<int> step_milliseconds{0};
   std::atomic<bool> weights_intact{true};
   std::atomic<int32_t> largest_step{0};
+  std::optional<int64_t> device_memory;  // free bytes of a device of its own, or none
   std::mutex mutex;
   std::set<Token> seen;  // tokens of all rows that ran
 
@@ -65,11 +68,18 @@ class FakeBackend final : public Backend {
         keys_(static_cast<size_t>(page_tokens) * static_cast<size_t>(pages)),
         controls_(controls) {}
 
+  std::optional<int64_t> device_memory() const override { return controls_->device_memory; }
+
   std::string_view name() const override { return "fake"; }
   std::string device() const override { return "none"; }
   int32_t page_tokens() const override { return page_tokens_; }
   int32_t max_rows() const override { return 1 << 16; }
-  int64_t cache_value_bytes() const override { return 2; }
+  std::optional<int64_t> cache_page_bytes(const CacheGroup& g) const override {
+    const Checked heads = Checked(static_cast<uint64_t>(g.layers)) * Checked(static_cast<uint64_t>(g.kv_heads));
+    const Checked bytes =
+        heads * static_cast<uint64_t>((g.type == CacheType::f16 ? 2 : 1) * (g.key_size + g.value_size) * page_tokens_);
+    return bytes.within(uint64_t{1} << 62) ? std::optional<int64_t>(*bytes.get()) : std::nullopt;
+  }
   int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override {
     return 4 * (rows * widest + vocabulary);
   }

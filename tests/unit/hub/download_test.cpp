@@ -146,6 +146,14 @@ TEST_F(DownloadTest, F5_FullDiskIsSeenBeforehand) {
   EXPECT_EQ(get(files).error().code, "disk_full");
   EXPECT_EQ(source_.bytes_read, 0u);
   EXPECT_TRUE(names().empty());
+  // Whatever size a source claims, nothing is kept for each of its chunks before there is room for them.
+  for (const uint64_t bytes : {uint64_t{1} << 50, uint64_t{1} << 63, UINT64_MAX}) {
+    const Download what{bytes, std::string(64, 'a'), folder_ / "blob", 4};
+    const Status status = download(
+        what, [&] { return std::make_unique<TextSource>(source_); }, files, [](Stage, uint64_t, uint64_t) {});
+    EXPECT_EQ(status.error().code, "disk_full");
+    EXPECT_TRUE(names().empty());
+  }
 }
 
 TEST_F(DownloadTest, JournalSurvivesWhatAKillLeaves) {

@@ -50,12 +50,26 @@ TEST(HttpFaults, D10_BoundedBuffer) {
   int told = 0;
   c.exchange.on_close([&] { ++told; });
   c.exchange.begin_stream({}, {});
+  c.exchange.stalled(true);
   c.exchange.write(std::string(100, 'x'));
   EXPECT_FALSE(c.exchange.closed());
   c.exchange.write("y");
   EXPECT_TRUE(c.exchange.take().bytes.empty());
   EXPECT_TRUE(c.exchange.closed());
   EXPECT_EQ(told, 1);
+}
+
+// An event of many scored tokens, and several of them in one step, are larger than what may wait for a slow reader.
+TEST(Exchange, ABurstIsNotAPeerThatDoesNotRead) {
+  Counted c;
+  c.exchange.begin_stream({}, {});
+  c.exchange.write(std::string(90, 'x'));
+  c.exchange.write(std::string(300, 'y'));
+  EXPECT_EQ(c.exchange.take().bytes.size(), 390u);
+  c.exchange.stalled(true);
+  c.exchange.write(std::string(300, 'z'));
+  EXPECT_EQ(c.exchange.take().bytes.size(), 300u);
+  EXPECT_FALSE(c.exchange.closed());
 }
 
 }  // namespace

@@ -147,6 +147,16 @@ TEST_F(Planning, G6_ADraftModelAndItsCacheAreCountedOrRefused) {
   EXPECT_EQ(exit_code(refused.error().kind), 4);
 }
 
+TEST_F(Planning, ASmallerCacheTypeHoldsMoreTokens) {
+  const auto halves = plan(fixed() + 4096 * kTokenBytes),
+             bytes = plan(fixed() + 4096 * kTokenBytes, {.cache_type = CacheType::q8});
+  ASSERT_TRUE(halves && bytes);
+  EXPECT_EQ(halves->cache_tokens, 4096);
+  EXPECT_EQ(bytes->cache_tokens, 8192);
+  EXPECT_EQ(bytes->parts.back().bytes, 4096 * kTokenBytes);
+  EXPECT_NE(bytes->parts.back().note.find("q8"), std::string::npos);
+}
+
 TEST_F(Planning, G1_RefusalListsNeedHaveAndFlags) {
   const auto p = plan(120 * kMiB);
   ASSERT_FALSE(p);
@@ -240,6 +250,17 @@ TEST(CeilingOfMemory, TheFlagWins) {
   EXPECT_EQ(memory_ceiling(123).bytes, 123);
   EXPECT_EQ(memory_ceiling(123).source, "--memory");
   EXPECT_GT(memory_ceiling(0).bytes, 0);
+}
+
+TEST(CeilingOfMemory, ADeviceOfItsOwnGovernsItsBackend) {
+  const auto controls = std::make_shared<FakeControls>();
+  const FakeBackend backend(16, 1, controls);
+  EXPECT_EQ(memory_ceiling(7 * kMiB, backend).source, "--memory");
+  controls->device_memory = 64 * kMiB;
+  EXPECT_EQ(memory_ceiling(0, backend).bytes, 62 * kMiB);
+  EXPECT_EQ(memory_ceiling(0, backend).source, "free on the device");
+  EXPECT_EQ(memory_ceiling(7 * kMiB, backend).bytes, 7 * kMiB);
+  EXPECT_EQ(memory_ceiling(100 * kMiB, backend).bytes, 62 * kMiB);
 }
 
 TEST(Bandwidth, IsPlausible) {

@@ -33,7 +33,7 @@ TEST(Completions, ChatStreams) {
   Fixture f;
   const Answer a = f.post("/v1/chat/completions",
                           R"({"messages":[{"role":"user","content":"héllo"}],"stream":true,
-                              "stream_options":{"include_usage":true}})");
+                              "stream_options":{"include_usage":true,"include_obfuscation":false}})");
   ASSERT_EQ(a.status, 200);
   const auto all = events(a.body);
   ASSERT_GT(all.size(), 4u);

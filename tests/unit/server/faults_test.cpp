@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <functional>
+#include <random>
 
 #include "server/api_keys.h"
 #include "server/fixture.h"
@@ -59,7 +63,8 @@ TEST(ServerFaults, B3_TokenIds) {
                   {R"({"prompt":[97,"a"]})", "invalid_token_id"},
                   {text_with(R"("stop_token_ids":[258])"), "invalid_token_id", "stop_token_ids"},
                   {text_with(R"("logit_bias":{"258":1})"), "invalid_token_id", "logit_bias"},
-                  {text_with(R"("logit_bias":{"x":1})"), "invalid_token_id", "logit_bias"}});
+                  {text_with(R"("logit_bias":{"x":1})"), "invalid_token_id", "logit_bias"},
+                  {text_with(R"("logit_bias":{"05":1})"), "invalid_token_id", "logit_bias"}});
   expect_refused(f, "/detokenize", {{R"({"tokens":[-1]})", "invalid_token_id", "tokens[0]"}});
 }
 
@@ -182,6 +187,97 @@ TEST(ServerFaults, D4_EmptyPromptAndLongPrompt) {
                   {R"({"prompt":")" + std::string(4096, 'a') + "\"}", "context_length_exceeded", "prompt"}});
 }
 
+// Keys that share one value of std::hash (MurmurHash64A with a known seed): a hash table of them takes quadratic time.
+std::vector<std::string> colliding_keys(int groups) {
+  constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995;
+  uint64_t inverse = kMultiplier;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - kMultiplier * inverse;
+  const auto mix = [](uint64_t block) {
+    block *= kMultiplier;
+    return (block ^ block >> 47) * kMultiplier;
+  };
+  const auto unmix = [&](uint64_t mixed) {
+    mixed *= inverse;
+    return (mixed ^ mixed >> 47) * inverse;
+  };
+  const auto bytes = [](uint64_t block) { return std::string(reinterpret_cast<const char*>(&block), sizeof block); };
+  const auto plain = [](const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '~' && c != '\\'; });
+  };
+  // Blocks a and b that differ, once mixed, in the highest bit: two in a row of the same kind leave the same state.
+  std::mt19937_64 random(1);
+  std::string a, b;
+  do {
+    uint64_t block = 0;
+    for (int i = 0; i < 8; ++i) block = block << 8 | (0x30 + random() % 0x40);
+    a = bytes(block);
+    b = bytes(unmix(mix(block) ^ uint64_t{1} << 63));
+  } while (!plain(a) || !plain(b));
+  std::vector<std::string> keys;
+  for (uint32_t bits = 0; bits < 1u << groups; ++bits) {
+    std::string& key = keys.emplace_back();
+    for (int i = 0; i < groups; ++i) key += bits >> i & 1 ? b + b : a + a;
+  }
+  return keys;
+}
+
+TEST(ServerFaults, D2_KeysThatCollide) {
+  const std::vector<std::string> keys = colliding_keys(14);
+#ifdef __GLIBCXX__
+  ASSERT_EQ(std::hash<std::string>()(keys[0]), std::hash<std::string>()(keys[9999]));
+#endif
+  std::string body = "{";
+  for (const std::string& key : keys) body += (body.size() > 1 ? ",\"" : "\"") + key + "\":1";
+  const clock_t began = std::clock();
+  const auto parsed = parse_json_body(body + "}");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->size(), keys.size());
+  EXPECT_LT(std::clock() - began, CLOCKS_PER_SEC);
+  EXPECT_EQ(parse_json_body(body + ",\"" + keys[7] + "\":1}").error().code, "invalid_json");
+}
+
+TEST(ServerFaults, D2_TooManyValues) {
+  const auto list = [](size_t count) {  // the object and the array are values too
+    std::string body = R"({"x":[1)";
+    for (size_t i = 3; i < count; ++i) body += ",1";
+    return body + "]}";
+  };
+  EXPECT_TRUE(parse_json_body(list(1 << 20)));
+  EXPECT_EQ(parse_json_body(list((1 << 20) + 1)).error().code, "json_too_large");
+  std::string empty = R"({"x":[[])";
+  for (int i = 0; i < 1 << 20; ++i) empty += i % 2 ? ",[]" : ",{}";
+  EXPECT_EQ(parse_json_body(empty + "]}").error().code, "json_too_large");
+}
+
+TEST(ServerFaults, D3_TwoNamesOfOneField) {
+  Fixture f;
+  for (const char* same :
+       {R"("max_tokens":null,"max_completion_tokens":2)", R"("max_tokens":2.0,"max_completion_tokens":2)",
+        R"("max_completion_tokens":2,"max_tokens":null)"}) {
+    const Answer a = f.post("/v1/chat/completions", chat_with(same));
+    EXPECT_EQ(a.status, 200) << a.body;
+    EXPECT_EQ(f.engine().last_request.max_tokens, 2);
+  }
+  expect_refused(
+      f, "/v1/chat/completions",
+      {{chat_with(R"("max_tokens":2,"max_completion_tokens":3)"), "invalid_value", "max_completion_tokens"},
+       {chat_with(R"("max_completion_tokens":3,"max_tokens":2)"), "invalid_value", "max_tokens"},
+       {chat_with(R"("max_tokens":null,"max_completion_tokens":0)"), "invalid_value", "max_completion_tokens"}});
+}
+
+TEST(ServerFaults, D5_HeadIsGetWithoutABody) {
+  Fixture f;
+  for (const auto& [path, status] : {std::pair("/health", "200"), std::pair("/nothing", "404")}) {
+    Client c(f.port());
+    c.send(std::string("HEAD ") + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    const std::string answer = c.receive();
+    EXPECT_EQ(answer.substr(0, 12), std::string("HTTP/1.1 ") + status);
+    EXPECT_NE(answer.find("content-length: "), answer.npos);
+    EXPECT_EQ(answer.find("\r\n\r\n"), answer.size() - 4) << answer;
+  }
+  EXPECT_NE(f.post("/health", "{}").head.find("allow: GET, HEAD\r\n"), std::string::npos);
+}
+
 TEST(ServerFaults, D5_Routes) {
   Fixture f;
   EXPECT_EQ(f.get("/nothing").status, 404);
@@ -253,6 +349,19 @@ TEST(ServerFaults, D11_LeavingCancels) {
   EXPECT_EQ(f.engine().cancelled, 2);
 }
 
+// More bytes than are read ahead while an answer runs: the end of the connection lies behind them.
+TEST(ServerFaults, D11_ResetBehindUnreadBytesCancels) {
+  Fixture f({}, std::chrono::milliseconds(5));
+  Client leaver(f.port());
+  leaver.send(request_bytes("POST", "/v1/completions", R"({"prompt":"a","ignore_eos":true})"));
+  ASSERT_TRUE(eventually([&] { return f.engine().stats().running == 1; }));
+  leaver.send(std::string(100'000, 'x'));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  leaver.reset();
+  EXPECT_TRUE(eventually([&] { return f.engine().stats().running == 0; }));
+  EXPECT_EQ(f.engine().cancelled, 1);
+}
+
 TEST(ServerFaults, D15_Drain) {
   Fixture f({}, std::chrono::milliseconds(5));
   Client endless(f.port()), ending(f.port());
@@ -311,6 +420,7 @@ TEST(ServerFaults, E1_EveryRouteNeedsTheKey) {
   EXPECT_EQ(f.get("/health").status, 200);
   for (const char* key : {"first-key", "second-key"}) {
     EXPECT_EQ(f.get("/v1/models", "Authorization: Bearer " + std::string(key) + "\r\n").status, 200);
+    EXPECT_EQ(f.get("/v1/models", "Authorization: bEARER " + std::string(key) + "\r\n").status, 200);
   }
 }
 
@@ -380,6 +490,7 @@ TEST(ServerFaults, E5_ModelNamesAreNoPaths) {
               "invalid_path");
   }
   EXPECT_EQ(f.get("/v1/models/fa%6be").status, 200);
+  EXPECT_EQ(f.get("/v1/models/v1..v2").status, 404) << "a name, if not one that is served";
 }
 
 TEST(ServerFaults, E8_ErrorsHoldNoUserBytes) {

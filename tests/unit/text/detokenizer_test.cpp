@@ -32,6 +32,14 @@ std::shared_ptr<const Tokenizer> byte_tokenizer(bool adds_space_prefix = false) 
   return make_tokenizer(std::move(source)).value();
 }
 
+// Models may have more rows than the vocabulary has tokens, and draw one of them.
+TEST(Detokenizer, RowsBeyondTheVocabularySpellNothing) {
+  const auto tokenizer = byte_tokenizer();
+  EXPECT_EQ(tokenizer->bytes(tokenizer->size()), "");
+  EXPECT_EQ(tokenizer->bytes(tokenizer->size() + 100000, true), "");
+  EXPECT_EQ(tokenizer->decode(std::vector<Token>{'a', tokenizer->size(), 'b'}), "ab");
+}
+
 TEST(Detokenizer, WholeCharactersOnly) {
   Detokenizer detokenizer(byte_tokenizer(), false, false);
   EXPECT_EQ(detokenizer.push(0xf0), "");

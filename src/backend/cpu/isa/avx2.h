@@ -81,6 +81,7 @@ struct Avx2 {
   MARTLET_INLINE static Int bit_xor(Int a, Int b) { return _mm256_xor_si256(a, b); }
   MARTLET_INLINE static Int left(Int a, int bits) { return _mm256_slli_epi32(a, bits); }
   MARTLET_INLINE static Int right(Int a, int bits) { return _mm256_srli_epi32(a, bits); }
+  MARTLET_INLINE static Int right_signed(Int a, int bits) { return _mm256_srai_epi32(a, bits); }
   MARTLET_INLINE static int32_t max_int(Int a) {
     __m128i x = _mm_max_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
     x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0x4e));
@@ -98,6 +99,9 @@ struct Avx2 {
   }
   MARTLET_INLINE static Float low_half(Int a) { return _mm256_cvtph_ps(_mm256_castsi256_si128(halves_apart(a))); }
   MARTLET_INLINE static Float high_half(Int a) { return _mm256_cvtph_ps(_mm256_extracti128_si256(halves_apart(a), 1)); }
+  MARTLET_INLINE static Int load_bytes(const std::byte* p) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
   MARTLET_INLINE static void store_bytes(int8_t* p, Int a) {
     Int low = _mm256_shuffle_epi8(a, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
                                                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));

@@ -79,6 +79,7 @@ struct Avx512 {
   MARTLET_INLINE static Int bit_xor(Int a, Int b) { return _mm512_xor_si512(a, b); }
   MARTLET_INLINE static Int left(Int a, int bits) { return _mm512_slli_epi32(a, static_cast<unsigned>(bits)); }
   MARTLET_INLINE static Int right(Int a, int bits) { return _mm512_srli_epi32(a, static_cast<unsigned>(bits)); }
+  MARTLET_INLINE static Int right_signed(Int a, int bits) { return _mm512_srai_epi32(a, static_cast<unsigned>(bits)); }
   MARTLET_INLINE static int32_t max_int(Int a) {
     __m256i y = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
     __m128i x = _mm_max_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
@@ -91,6 +92,9 @@ struct Avx512 {
   MARTLET_INLINE static Int as_int(Float a) { return _mm512_castps_si512(a); }
   MARTLET_INLINE static Float low_half(Int a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
   MARTLET_INLINE static Float high_half(Int a) { return low_half(right(a, 16)); }
+  MARTLET_INLINE static Int load_bytes(const std::byte* p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   MARTLET_INLINE static void store_bytes(int8_t* p, Int a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
   }

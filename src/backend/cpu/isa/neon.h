@@ -73,6 +73,7 @@ struct Neon {
   MARTLET_INLINE static Int right(Int a, int bits) {
     return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-bits)));
   }
+  MARTLET_INLINE static Int right_signed(Int a, int bits) { return vshlq_s32(a, vdupq_n_s32(-bits)); }
   MARTLET_INLINE static int32_t max_int(Int a) { return vmaxvq_s32(a); }
   MARTLET_INLINE static Float to_float(Int a) { return vcvtq_f32_s32(a); }
   MARTLET_INLINE static Int to_int(Float a) { return vcvtnq_s32_f32(a); }
@@ -83,6 +84,11 @@ struct Neon {
   }
   MARTLET_INLINE static Float high_half(Int a) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vshrn_n_u32(vreinterpretq_u32_s32(a), 16)));
+  }
+  MARTLET_INLINE static Int load_bytes(const std::byte* p) {
+    int32_t four;
+    std::memcpy(&four, p, 4);
+    return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)))));
   }
   MARTLET_INLINE static void store_bytes(int8_t* p, Int a) {
     int16x4_t words = vmovn_s32(a);

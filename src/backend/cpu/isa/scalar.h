@@ -163,6 +163,9 @@ struct Scalar {
   MARTLET_CALL static Int right(Int a, int bits) {
     return each([&](int i) { return a.v[i] >> bits; });
   }
+  MARTLET_CALL static Int right_signed(Int a, int bits) {
+    return each([&](int i) { return static_cast<int32_t>(a.v[i]) >> bits; });
+  }
   MARTLET_CALL static int32_t max_int(Int a) {
     auto best = static_cast<int32_t>(a.v[0]);
     for (int i = 1; i < lanes; ++i) best = best > static_cast<int32_t>(a.v[i]) ? best : static_cast<int32_t>(a.v[i]);
@@ -184,6 +187,9 @@ struct Scalar {
     return each_float([&](int i) { return half_to_float(static_cast<uint16_t>(a.v[i])); });
   }
   MARTLET_CALL static Float high_half(Int a) { return low_half(right(a, 16)); }
+  MARTLET_CALL static Int load_bytes(const std::byte* p) {  // a signed byte for each lane
+    return each([&](int i) { return static_cast<int8_t>(p[i]); });
+  }
   // The low byte of each lane, lane after lane.
   MARTLET_CALL static void store_bytes(int8_t* p, Int a) {
     for (int i = 0; i < lanes; ++i) p[i] = static_cast<int8_t>(a.v[i]);

@@ -29,6 +29,11 @@ struct Wide {
     unroll<parts>([&](auto i) MARTLET_INLINED { w.part[i] = V::load_half(p + i * V::lanes); });
     return w;
   }
+  MARTLET_INLINE static Wide load_bfloat16(const uint16_t* p) {
+    Wide w;
+    unroll<parts>([&](auto i) MARTLET_INLINED { w.part[i] = V::load_bfloat16(p + i * V::lanes); });
+    return w;
+  }
   MARTLET_INLINE void store(float* p) const {
     unroll<parts>([&](auto i) MARTLET_INLINED { V::store(p + i * V::lanes, part[i]); });
   }

@@ -59,9 +59,9 @@ struct AttentionArguments {
 // Cosines and sines of every row's position.
 void rotations(Stream& stream, const int32_t* positions, const float* frequencies, int32_t pairs, float magnitude,
                int32_t rows, float2* turns);
-// Queries normed, turned and scaled; keys and values into the cache.
+// Of rows that attend_tiles() handles: queries normed, turned and scaled; keys and values into the cache.
 void write_rows(Stream& stream, const AttentionArguments& arguments);
-// `blocks`: how many run at once.
+// All of the above and the attention of rows that have spans. `blocks`: how many run at once.
 void attend_rows(Stream& stream, const AttentionArguments& arguments, int32_t blocks);
 void attend_tiles(Stream& stream, const AttentionArguments& arguments, int32_t tiles);
 // The first `tokens` slots of a page, all layers and heads (`blocks` of them).

@@ -23,9 +23,21 @@ struct LinearArguments {
   const __half* x = nullptr;  // [rows][steps * 64], zero past the weight's columns
   float x_scale = 1;          // the activations are this times the halves
   int32_t rows = 0;
+  // RMS norm of the rows of x, where its scaling was left to do: sums of squares, [rows][square_tiles], of the rows'
+  // `norm_columns` values before their weights. The product is multiplied by 1 / sqrt(mean + epsilon). Or null.
+  const float* squares = nullptr;
+  int32_t square_tiles = 0, norm_columns = 0;
+  float epsilon = 0;
   const float* bias = nullptr;      // one a column of y, or null
   const float* residual = nullptr;  // as y, or null
   float* y = nullptr;               // [rows][columns]
+  // The first half of an RMS norm of y: y * norm_weight / normed_scale goes to `normed`, [rows][normed_stride] halves,
+  // and sums of squares of y to `squares_out`, [rows][tiles].
+  const float* norm_weight = nullptr;
+  __half* normed = nullptr;
+  int32_t normed_stride = 0;
+  float normed_scale = 1;
+  float* squares_out = nullptr;
   // Gated: the two segments are gate and up, of the same format; silu(gate) * up / gated_scale goes to `gated`,
   // [rows][gated_stride] halves. y is not written.
   __half* gated = nullptr;

@@ -44,7 +44,7 @@ __global__ void embed_kernel(const __grid_constant__ DeviceSegment table, const 
   const int step = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, row = blockIdx.y;
   if (step >= table.steps) return;
   const int token = min(max(tokens[row], 0), table.rows - 1);
-  with_format(table.format,
+  with_layout(table.format,
               [&]<class F>(F) { embed_step<F>(table, token, step, columns, y + int64_t{row} * columns); });
 }
 
@@ -113,10 +113,15 @@ __global__ void narrow_kernel(const float* x, int columns, __half* y, int stride
   y[int64_t{row} * stride + i] = i < columns ? __float2half_rn(x[int64_t{row} * columns + i] * inverse) : __half(0);
 }
 
-__global__ void widen_kernel(const __half* x, int columns, int stride, float scale, float* y) {
+__global__ void widen_kernel(const __half* x, int columns, int stride, float scale, NormLeft norm, float* y) {
   start_next();
   wait_for_input();
   const int i = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
+  if (norm.squares) {
+    float part = 0;
+    for (int t = threadIdx.x; t < norm.tiles; t += kThreads) part += norm.squares[int64_t{row} * norm.tiles + t];
+    scale *= rsqrtf(sum_of_block(part) / static_cast<float>(columns) + norm.epsilon);
+  }
   if (i < columns) y[int64_t{row} * columns + i] = __half2float(x[int64_t{row} * stride + i]) * scale;
 }
 
@@ -207,9 +212,10 @@ void narrow(Stream& stream, const float* x, int32_t rows, int32_t columns, __hal
          stride, 1 / scale);
 }
 
-void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32_t stride, float scale, float* y) {
+void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32_t stride, float scale,
+           const NormLeft& norm, float* y) {
   launch(stream, widen_kernel, dim3(blocks_for(columns), static_cast<unsigned>(rows)), kThreads, 0, x, columns, stride,
-         scale, y);
+         scale, norm, y);
 }
 
 int64_t best_scratch_bytes() {

@@ -22,8 +22,15 @@ void gather(Stream& stream, const float* x, const int32_t* from, int32_t rows, i
 void start_sums(Stream& stream, const float* bias, const float* residual, int32_t rows, int32_t columns, float* y);
 // y = x / scale.
 void narrow(Stream& stream, const float* x, int32_t rows, int32_t columns, __half* y, int32_t stride, float scale);
-// y = x * scale.
-void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32_t stride, float scale, float* y);
+// Sums of squares that a product left, `tiles` a row, or null: see LinearArguments.
+struct NormLeft {
+  const float* squares;
+  int32_t tiles;
+  float epsilon;
+};
+// y = x * scale, with what is left of a norm.
+void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32_t stride, float scale,
+           const NormLeft& norm, float* y);
 
 // The largest logit of each row and the smallest token that has it.
 struct Best {

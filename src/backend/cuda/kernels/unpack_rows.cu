@@ -27,7 +27,7 @@ __device__ void unpack_tile(const DeviceSegment& segment, int first, int count, 
 __global__ void unpack_kernel(const __grid_constant__ DeviceSegment segment, int first, int count, __half* out) {
   start_next();
   wait_for_input();
-  with_format(segment.format, [&]<class F>(F) { unpack_tile<F>(segment, first, count, out); });
+  with_layout(segment.format, [&]<class F>(F) { unpack_tile<F>(segment, first, count, out); });
 }
 
 }  // namespace

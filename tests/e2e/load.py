@@ -1,0 +1,184 @@
+"""A load generator that leaves the processor to the server: one thread, raw sockets, and no JSON on the way.
+
+    python tests/e2e/load.py http://127.0.0.1:8080 --streams 1,4,8,16,32 --tokens 48 --draw
+
+prints aggregate tokens a second, time to the first token and time between tokens for each number of streams. Every
+stream is a streamed POST /v1/completions with a prompt of its own, so it drives other servers of that API as well. --draw
+asks martlet for /metrics twice a second and draws what it said.
+"""
+import argparse
+import json
+import random
+import re
+import selectors
+import socket
+import threading
+import time
+import urllib.request
+from urllib.parse import urlsplit
+
+WORDS = "river stone lamp green walk seven cloud paper north glass".split()
+
+
+def text_prompt(seed, words):
+    choose = random.Random(seed)
+    return " ".join(choose.choice(WORDS) for _ in range(words))
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else float("nan")
+
+
+class Stream:
+    """One streamed completion: arrival times of its events."""
+
+    def __init__(self, port, body, key=None, host="127.0.0.1", timeout=600):
+        data = json.dumps({"stream": True, "temperature": 0, **body}).encode()
+        authorization = f"Authorization: Bearer {key}\r\n" if key else ""
+        self.sock = socket.create_connection((host, port), timeout=timeout)
+        self.sent = time.perf_counter()
+        self.sock.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           f"Connection: close\r\n{authorization}Content-Length: {len(data)}\r\n\r\n").encode() + data)
+        self.received, self.events, self.done = bytearray(), [], False
+
+    def read(self):
+        """Takes what has come; an event counts when it carries text."""
+        piece = self.sock.recv(1 << 16)
+        now = time.perf_counter()
+        if not piece:
+            self.done = True
+            return
+        self.received += piece
+        for _ in range(piece.count(b'"text"')):
+            self.events.append(now)
+        if b"data: [DONE]" in self.received[-64 - len(piece):]:
+            self.done = True
+
+    @property
+    def status(self):
+        return int(self.received[9:12]) if self.received.startswith(b"HTTP/1.1 ") else 0
+
+    @property
+    def complete(self):
+        return self.status == 200 and b"data: [DONE]" in self.received
+
+    def first(self):
+        return self.events[0] - self.sent if self.events else float("nan")
+
+    def gaps(self):
+        return [b - a for a, b in zip(self.events, self.events[1:])]
+
+    def close(self):
+        self.sock.close()
+
+
+def drain(streams, until=None):
+    """Reads all streams until they are done, or `until()`."""
+    with selectors.DefaultSelector() as selector:
+        for stream in streams:
+            if not stream.done:
+                selector.register(stream.sock, selectors.EVENT_READ, stream)
+        while selector.get_map() and not (until and until()):
+            for ready, _ in selector.select(timeout=60):
+                ready.data.read()
+                if ready.data.done:
+                    selector.unregister(ready.fileobj)
+    return streams
+
+
+def measure(port, streams, tokens, prompt, key=None):
+    """{"streams", "tokens_per_s", "ttft_p50", "ttft_p99", "gap_p50", "gap_p99"} of that many answers at once."""
+    began = time.perf_counter()
+    run = drain([Stream(port, {"prompt": prompt(i), "max_tokens": tokens, "ignore_eos": True}, key) for i in range(streams)])
+    for stream in run:
+        stream.close()
+        assert stream.complete, bytes(stream.received[:300])
+    ended = max(stream.events[-1] for stream in run)
+    gaps = [gap for stream in run for gap in stream.gaps()]
+    firsts = [stream.first() for stream in run]
+    return {"streams": streams, "tokens_per_s": streams * tokens / (ended - began),
+            "ttft_p50": percentile(firsts, 0.5), "ttft_p99": percentile(firsts, 0.99),
+            "gap_p50": percentile(gaps, 0.5), "gap_p99": percentile(gaps, 0.99)}
+
+
+def table(rows):
+    """The curve as text; `x one` compares the aggregate with the first row's."""
+    lines = ["streams  tokens/s  x one  TTFT p50 ms  TTFT p99 ms  between p50 ms  between p99 ms"]
+    for row in rows:
+        lines.append(f"{row['streams']:7d} {row['tokens_per_s']:9.1f} {row['tokens_per_s'] / rows[0]['tokens_per_s']:6.2f}"
+                     f" {1e3 * row['ttft_p50']:12.0f} {1e3 * row['ttft_p99']:12.0f}"
+                     f" {1e3 * row['gap_p50']:15.1f} {1e3 * row['gap_p99']:15.1f}")
+    return "\n".join(lines)
+
+
+class Watch(threading.Thread):
+    """Samples /metrics until it is stopped, and draws the figures over time."""
+
+    GAUGES = {"streams running": "martlet_requests_running", "requests queued": "martlet_requests_queued",
+              "pages used": "martlet_pages_used", "pages cached": "martlet_pages_cached"}
+    MEANS = {"tokens a step": "martlet_step_rows", "ms a step": "martlet_step_seconds"}
+    RATES = {"tokens a second": "martlet_output_tokens_total"}
+
+    def __init__(self, url, key=None, every=0.5):
+        super().__init__(daemon=True)
+        self.request = urllib.request.Request(url.rstrip("/") + "/metrics")
+        if key:
+            self.request.add_header("Authorization", f"Bearer {key}")
+        self.every, self.samples, self.over = every, [], threading.Event()
+
+    def run(self):
+        while not self.over.wait(self.every):
+            text = urllib.request.urlopen(self.request, timeout=30).read().decode()
+            self.samples.append((time.perf_counter(), dict(re.findall(r"^(\w+) (\S+)$", text, re.M))))
+
+    def series(self):
+        pairs = list(zip(self.samples, self.samples[1:]))
+        change = lambda a, b, name: float(b[1][name]) - float(a[1][name])
+        for label, name in self.GAUGES.items():
+            yield label, [float(b[1][name]) for _, b in pairs]
+        for label, name in self.MEANS.items():
+            scale = 1e3 if label.startswith("ms") else 1
+            yield label, [scale * change(a, b, name + "_sum") / max(change(a, b, name + "_count"), 1) for a, b in pairs]
+        for label, name in self.RATES.items():
+            yield label, [change(a, b, name) / (b[0] - a[0]) for a, b in pairs]
+
+    def draw(self, width=96):
+        lines = []
+        for label, values in self.series():
+            step = max(1, -(-len(values) // width))
+            columns = [max(values[i:i + step]) for i in range(0, len(values), step)]
+            top = max(columns, default=0) or 1
+            bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * value / top)] for value in columns)
+            lines.append(f"{label:>15} {bars} {max(columns, default=0):.0f} at most")
+        return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url")
+    parser.add_argument("--streams", default="1,4,8,16,32")
+    parser.add_argument("--tokens", type=int, default=48, help="generated by each stream")
+    parser.add_argument("--prompt-words", type=int, default=24)
+    parser.add_argument("--key")
+    parser.add_argument("--draw", action="store_true", help="draw /metrics during the run")
+    arguments = parser.parse_args()
+    port = urlsplit(arguments.url).port
+    round_seed = random.randrange(1 << 30)   # prompts that no earlier run left in a cache
+    measure(port, 1, 4, lambda i: text_prompt(round_seed - 1, arguments.prompt_words), arguments.key)
+    watch = Watch(arguments.url, arguments.key)
+    if arguments.draw:
+        watch.start()
+    rows = []
+    for streams in map(int, arguments.streams.split(",")):
+        prompt = lambda i: text_prompt(round_seed + 1000 * streams + i, arguments.prompt_words)
+        rows.append(measure(port, streams, arguments.tokens, prompt, arguments.key))
+    print(table(rows))
+    if arguments.draw:
+        watch.over.set()
+        watch.join()
+        print(watch.draw())
+
+
+if __name__ == "__main__":
+    main()

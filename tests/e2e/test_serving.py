@@ -1,0 +1,184 @@
+"""The server among many callers: fairness, tenants, shared prefixes, and the curve of its throughput."""
+import math
+import random
+import resource
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+import load
+from server import Server, eventually, receive_all, status_of
+
+
+def tokens_of(answer):
+    return answer[2]["choices"][0]["logprobs"]["token_ids"]
+
+
+def ids(prompt, **more):
+    return {"prompt": prompt, "temperature": 0, "ignore_eos": True, "logprobs": 0, **more}
+
+
+def random_prompt(choose, count):
+    return [choose.randrange(40, 290) for _ in range(count)]
+
+
+def cached(answer):
+    return answer[2]["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_usage_says_what_was_cached_and_why_no_more(server):
+    prompt = random_prompt(random.Random(1), 101)
+    first = server.post("/v1/completions", ids(prompt, max_tokens=4))
+    again = server.post("/v1/completions", ids(prompt, max_tokens=4))
+    other = server.post("/v1/completions", ids(prompt[:77] + [41, 42, 43], max_tokens=4))
+    assert tokens_of(first) == tokens_of(again)
+    assert cached(first) <= 1 and cached(again) == 100
+    assert first[2]["usage"]["prompt_tokens_details"]["cache_miss"] == "differs"
+    assert "cache_miss" not in again[2]["usage"]["prompt_tokens_details"]
+    assert cached(other) in (77, 78)   # 41 may be what stood there
+
+
+def test_choices_compute_their_prompt_once(server):
+    before = server.metric("martlet_cached_tokens_total")
+    prompt = random_prompt(random.Random(2), 200)
+    answer = server.post("/v1/completions", ids(prompt, max_tokens=4, n=4))
+    assert len({tuple(c["logprobs"]["token_ids"]) for c in answer[2]["choices"]}) == 1
+    assert server.metric("martlet_cached_tokens_total") - before >= 3 * 199
+
+
+def test_metrics_of_steps_and_lookups(server):
+    server.post("/v1/completions", ids([50, 51, 52], max_tokens=8))
+    text = server.get("/metrics")[2]
+    for name in ("martlet_step_seconds", "martlet_step_rows", "martlet_step_sequences", "martlet_ttft_seconds",
+                 "martlet_inter_token_seconds"):
+        assert server.metric(f"{name}_count") > 0, name
+        assert server.metric(name + r'_bucket\{le="\+Inf"\}') == server.metric(f"{name}_count")
+    assert 'martlet_prefix_lookups_total{miss="differs"}' in text
+    assert server.metric("martlet_shape_compilations_total") == 0
+
+
+def test_D12_tenants_among_each_other(program, nano):
+    """Prompts that begin alike for both tenants, in a pool so small that prefixes are evicted all the time: each answer is
+    what the prompt alone gives, and nothing of the other tenant's is ever adopted."""
+    rounds, streams = 500, 16
+    choose = random.Random(3)
+    common = random_prompt(choose, 90)
+    with Server(program, nano, "--context", "256", "--api-key", "alpha,beta", key="alpha") as api:
+        prompts = {(key, i): common[:choose.randrange(20, 90)] + [60 + i] * 3 + random_prompt(choose, 30)
+                   for key in ("alpha", "beta") for i in range(40)}
+        alone = {which: tokens_of(api.post("/v1/completions", ids(prompt, max_tokens=3))) for which, prompt in prompts.items()}
+        foreign = []
+
+        def client(key, seed):
+            mine = random.Random(seed)
+            headers = {"Authorization": f"Bearer {key}"}
+            for _ in range(rounds // 2):
+                which = (key, mine.randrange(40))
+                answer = api.post("/v1/completions", ids(prompts[which], max_tokens=3), headers=headers)
+                if tokens_of(answer) != alone[which]:
+                    foreign.append(which)
+
+        threads = [threading.Thread(target=client, args=(key, seed)) for seed in range(streams // 2) for key in ("alpha", "beta")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not foreign
+        assert api.metric("martlet_pages_evicted_total") > 0
+        assert api.idle()
+
+
+def kolmogorov_smirnov(a, b):
+    """p of two samples being of one distribution (asymptotic, two-sided)."""
+    values = sorted([(x, 0) for x in a] + [(x, 1) for x in b])
+    counts, distance = [0, 0], 0.0
+    for _, which in values:
+        counts[which] += 1
+        distance = max(distance, abs(counts[0] / len(a) - counts[1] / len(b)))
+    effective = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
+    t = (effective + 0.12 + 0.11 / effective) * distance
+    return min(1.0, 2 * sum((-1) ** (k - 1) * math.exp(-2 * k * k * t * t) for k in range(1, 101)))
+
+
+def test_D13_a_prefix_of_another_tenant_is_like_one_never_seen(program, nano):
+    choose = random.Random(4)
+    with Server(program, nano, "--context", "2048", "--api-key", "alpha,beta", key="alpha") as api:
+        beta = {"Authorization": "Bearer beta"}
+        replayed, unseen = [], []
+        for _ in range(200):
+            prompt, fresh = random_prompt(choose, 300), random_prompt(choose, 300)
+            api.post("/v1/completions", ids(prompt, max_tokens=1))
+            for sample, what in random.sample([(replayed, prompt), (unseen, fresh)], 2):
+                began = time.perf_counter()
+                answer = api.post("/v1/completions", ids(what, max_tokens=1), headers=beta)
+                sample.append(time.perf_counter() - began)
+                assert cached(answer) <= 2   # of beta's own, by chance
+        p = kolmogorov_smirnov(replayed, unseen)
+        print(f"D13: medians {1e3 * load.percentile(replayed, 0.5):.2f} and {1e3 * load.percentile(unseen, 0.5):.2f} ms, p {p:.3f}")
+        assert p > 1e-4
+        own = api.post("/v1/completions", ids(prompt, max_tokens=1))
+        assert cached(own) == 299
+
+
+def test_D16_killed_fifty_times(program, nano):
+    for attempt in range(50):
+        with Server(program, nano, "--context", "512") as api:   # ready, by the normal path
+            stream = load.Stream(api.port, {"prompt": "Hello", "max_tokens": 400, "ignore_eos": True})
+            load.drain([stream], until=lambda: len(stream.events) > attempt % 5)
+            api.process.send_signal(signal.SIGKILL)
+            assert api.process.wait(5) == -signal.SIGKILL
+            stream.close()
+
+
+def test_per_key_limit(program, nano):
+    with Server(program, nano, "--context", "4096", "--api-key", "alpha,beta", "--max-key-requests", "2", key="alpha") as api:
+        held = [load.Stream(api.port, {"prompt": "Hi", "max_tokens": 4000, "ignore_eos": True}, "alpha") for _ in range(2)]
+        assert eventually(lambda: api.metric("martlet_requests_running") == 2)
+        status, fields, body = api.post("/v1/completions", ids([50], max_tokens=1))
+        assert (status, body["error"]["code"]) == (429, "tenant_limit") and "retry-after" in fields
+        assert api.post("/v1/completions", ids([50], max_tokens=1), headers={"Authorization": "Bearer beta"})[0] == 200
+        for stream in held:
+            stream.close()
+        assert api.idle()
+
+
+def test_256_streams_and_1024_connections(program, nano):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        pytest.skip(f"needs 4,096 descriptors, the limit is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+    try:
+        with Server(program, nano, "--context", "1024", "--max-connections", "1024", "--max-sequences", "200",
+                    "--max-queue", "56") as api:
+            idle = [api.connect() for _ in range(1024 - 256)]
+            body = {"prompt": "Hello", "max_tokens": 250, "ignore_eos": True}
+            streams = [load.Stream(api.port, {**body, "seed": i}) for i in range(256)]
+            refused = []
+
+            def excess():
+                """One more connection than there is room for, again and again while the streams run."""
+                for _ in range(5):
+                    time.sleep(0.1)
+                    began = time.perf_counter()
+                    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as sock:
+                        sock.sendall(api.post_bytes("/v1/completions", body))
+                        refused.append((status_of(sock.recv(4096)), time.perf_counter() - began))
+
+            more = threading.Thread(target=excess)
+            more.start()
+            load.drain(streams)
+            more.join()
+            assert all(stream.complete for stream in streams), [s.status for s in streams if not s.complete]
+            assert all(len(stream.events) >= 250 for stream in streams)
+            assert {status for status, _ in refused} <= {429, 503}
+            waits = sorted(took for _, took in refused)
+            print(f"refused within {1e3 * waits[2]:.0f} ms, at most {1e3 * waits[-1]:.0f}")
+            assert waits[2] <= 0.1 + 0.4   # the median: this client shares its cores with the server and its streams
+            for sock in idle + streams:
+                sock.close()
+            assert api.idle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
