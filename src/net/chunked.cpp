@@ -21,7 +21,6 @@ ChunkedDecoder::State ChunkedDecoder::size_line(std::string_view line, size_t bo
     return State::malformed;
   }
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), chunk_left_, 16);
-  if (error == std::errc::result_out_of_range) return State::too_large;
   if (error != std::errc{} || end != digits.data() + digits.size()) return State::malformed;
   if (chunk_left_ > body_bytes_ - body_size) return State::too_large;
   part_ = chunk_left_ > 0 ? Part::data : Part::trailer;

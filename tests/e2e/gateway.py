@@ -38,7 +38,10 @@ class Gateway(Server):
             states = self.upstreams()
             return all(any(i["state"] == "closed" and not i["preparing"] for i in states[name]["instances"]) and not states[name].get("apart")
                        for name in names or states)
-        assert eventually(up, timeout), f"{self.upstreams()}\n{self.log()}"
+        if not eventually(up, timeout):
+            told = f"{self.upstreams()}\n{self.log()}"
+            self.kill()  # nobody has entered it yet
+            raise AssertionError(told)
         return self
 
     def admin(self, method, path, **more):

@@ -146,7 +146,7 @@ def test_llama_and_martlet_are_alike(program, default_model, llama_python, tmp_p
     upstreams = [inside(default_model, serves="smollm2", accept_differences=accepted), llama]
     with Gateway(program, {"log_dir": str(tmp_path), "upstreams": upstreams}) as gateway:
         ready = lambda: all(not u["instances"][0]["preparing"] for u in gateway.upstreams().values())
-        assert eventually(ready, 90), (tmp_path / "llama-0.log").read_text()[-2000:]
+        assert eventually(ready, 240), (tmp_path / "llama-0.log").read_text()[-2000:]
         print("differences:", {name: u["differences"] for name, u in gateway.upstreams().items()})
         assert gateway.admin("POST", "/admin/upstreams/inside/drain")[0] == 200
         if not gateway.upstreams()["llama"]["apart"]:

@@ -53,6 +53,24 @@ def test_raw_completion_from_any_directory(run):
     assert SUMMARY.search(result.stderr.decode()).groups() == ("5", "4")
 
 
+def test_drafts_change_no_text(run):
+    ask = ("-p", "Repeat three times: apple, banana, cherry, date.", "--temperature", "0", "-n", "48")
+    plain = run(*ask)
+    assert plain.returncode == 0, plain.stderr
+    for draft in "ngram", "smollm2":
+        drafted = run(*ask, "--draft", draft, "--speculation", "fixed:4")
+        assert drafted.returncode == 0, drafted.stderr
+        assert drafted.stdout == plain.stdout
+        assert re.search(rb"tokens, \d+ of \d+ drafts right\)", drafted.stderr), drafted.stderr
+
+
+def test_draft_flags_are_checked(run):
+    other = ROOT / "tests/golden/text/unigram.gguf"
+    failed(run("-p", "x", "--draft", str(other)), 2, "draft_vocabulary")
+    failed(run("-p", "x", "--draft", "ngram", "--speculation", "fixed:9"), 2, "invalid_value")
+    failed(run("-p", "x", "--speculation", "window"), 2, "no_drafter")
+
+
 def test_nobody_there_answers_the_sample_question(run):
     result = run()
     assert result.returncode == 0, result.stderr
@@ -138,7 +156,7 @@ def test_first_token_within_half_a_second(environment, tmp_path):
 
 
 def test_ctrl_c_ends_a_single_answer(environment, tmp_path):
-    process = subprocess.Popen([MARTLET, "run", "-p", "Write a very long story.", "--raw"], env=environment, cwd=tmp_path,
+    process = subprocess.Popen([MARTLET, "run", "-p", "Write a very long story.", "--raw", "--seed", "2"], env=environment, cwd=tmp_path,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert os.read(process.stdout.fileno(), 1)
     process.send_signal(signal.SIGINT)

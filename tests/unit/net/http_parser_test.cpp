@@ -107,6 +107,7 @@ TEST(HttpFaults, D7_ChunkSizes) {
     const int status = refusal(head + chunk);
     EXPECT_TRUE(status == 400 || status == 413) << chunk << " " << status;
   }
+  EXPECT_EQ(refusal(head + "FFFFFFFFFFFFFFFFF\r\nab\r\n"), 400) << "no number of 64 bits";
   EXPECT_EQ(refusal(head + "3;" + std::string(9 << 10, 'x')), 400);
   EXPECT_EQ(refusal(head + "0\r\n" + std::string(5 << 10, 'x') + "\r\n" + std::string(5 << 10, 'x')), 400);
 }

@@ -92,6 +92,11 @@ class FakeEngine final : public Engine {
                     .cached_tokens = 3,
                     .miss = PrefixMiss::differs,
                     .output_tokens = r.given};
+    if (r.request.speculation) {
+      finish.usage.drafted_tokens = 7;
+      finish.usage.accepted_tokens = 5;
+      finish.usage.drafting_off_seconds = 0.25;
+    }
     if (r.cancelled) return finish.reason = FinishReason::cancelled, finish;
     if (r.given < 0) {
       r.given = 0;
