@@ -7,8 +7,8 @@
 #include "backend/cpu/cpu_backend.h"
 #include "cli/cache_type.h"
 #include "cli/command.h"
+#include "cli/memory_flag.h"
 #include "cli/progress.h"
-#include "cli/whole_number.h"
 #include "hub/resolve.h"
 #include "plan/bandwidth.h"
 #include "plan/planner.h"
@@ -85,10 +85,7 @@ Action define_plan(CLI::App& app) {
   app.add_option("--context", flags->context, "Tokens a sequence may hold; absent: what the model and memory allow")
       ->check(CLI::Range(1, std::numeric_limits<int32_t>::max()));
   app.add_option("--max-sequences", flags->max_sequences, "Requests that run at once")->check(CLI::Range(1, 4096));
-  app.add_option("--memory", flags->memory,
-                 "Memory that may be used (6GiB, 800MB); absent: what cgroup and machine allow")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(whole_number(1, std::numeric_limits<int64_t>::max()));
+  add_memory(app, flags->memory);
   add_cache_type(app, flags->defaults.cache_type);
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));

@@ -20,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"
+#include "cli/memory_flag.h"
 #include "cli/style.h"
 #include "cli/whole_number.h"
 
@@ -153,8 +154,9 @@ Action define_run(CLI::App& app) {
   app.add_option("--system", flags->chat.system, "System prompt")->excludes(raw);
   add_sampling(app, *flags);
   app.add_option("--context", flags->load.engine.context,
-                 "Tokens that prompt and answer may have together; 0: what the model and memory allow")
+                 "Tokens that prompt and answer may have together; 0: what model and memory allow, at most 8192")
       ->check(CLI::Range(0, kUnlimited));
+  add_memory(app, flags->load.engine.memory_ceiling);
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
   add_cache_type(app, flags->load.engine.cache_type);
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"
+#include "cli/memory_flag.h"
 #include "cli/stop_signals.h"
 #include "server/server.h"
 
@@ -43,9 +44,10 @@ void define_flags(CLI::App& app, Flags& flags) {
   app.add_option("--api-key", flags.server.api_keys, "Key that requests must show; may be given several times")
       ->delimiter(',');
   app.add_option("--context", flags.load.engine.context,
-                 "Longest sequence in tokens; 0: what the model and memory allow")
+                 "Longest sequence in tokens; 0: what model and memory allow, at most 8192")
       ->check(CLI::Range(0, std::numeric_limits<int32_t>::max()))
       ->capture_default_str();
+  add_memory(app, flags.load.engine.memory_ceiling);
   app.add_option("--max-sequences", flags.load.engine.max_sequences, "Requests that run at once; more wait")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
