@@ -105,6 +105,9 @@ bool ModelDrafter::seat(const DraftTask& task) {
   // The last token is always computed: what follows it is wanted.
   cached.base = std::min(valid(cached, task.tokens), static_cast<int32_t>(task.tokens.size()) - 1);
   cached.drafts.clear();
+  // The target may have ids that pad its table beyond this model's, and a client may send or bias them.
+  const auto unseen = task.tokens.subspan(static_cast<size_t>(cached.base));
+  if (!std::all_of(unseen.begin(), unseen.end(), [&](Token token) { return knows(token); })) return false;
   const int32_t page_tokens = backend_.page_tokens();
   const auto tokens = static_cast<int32_t>(task.tokens.size()) + task.length;
   const int32_t missing = (tokens + page_tokens - 1) / page_tokens - static_cast<int32_t>(cached.pages.size());
@@ -176,6 +179,13 @@ Status ModelDrafter::draft(std::span<DraftTask> tasks, DraftGate gate) {
       if (missing.empty()) cached.drafts.push_back(drafts.back());
       cached.base += static_cast<int32_t>(missing.size());
       Choice choice = task.sampler->after(drafts, a.adjust);
+      const auto unknown = [&](const Adjust& adjust) { return !knows(adjust.token); };
+      if (std::any_of(choice.adjust.begin(), choice.adjust.end(), unknown)) {
+        std::vector<Adjust> known(choice.adjust.begin(), choice.adjust.end());
+        std::erase_if(known, unknown);
+        a.adjust = std::move(known);
+        choice.adjust = a.adjust;
+      }
       choice.top = draws(*task.sampler) ? kBest : 0;
       a.top = rows.top.size();
       a.output = rows.add_output(choice);

@@ -43,6 +43,7 @@ class ModelDrafter final : public Drafter {
   struct Active;  // a task that still drafts
 
   static int32_t valid(const Cached& cached, std::span<const Token> tokens);
+  bool knows(Token token) const { return token < model_->hyperparameters().vocabulary; }
   bool seat(const DraftTask& task);
   Status catch_up(std::span<DraftTask> tasks, std::vector<Active>& active);
   Status run(Rows& rows);

@@ -12,7 +12,7 @@ void DraftSpeculator::propose(std::span<Sequence* const> decoding, const StepOut
   int64_t context = 0;
   for (Sequence* sequence : decoding) {
     sequence->drafting.rule = sequence->request.speculation.value_or(rule_);
-    sequence->wants_surprise = drafting_.surprises();
+    sequence->wants_surprise = drafting_.surprises() && sequence->drafting.rule.mode == Speculation::Mode::automatic;
     seats_.push_back(seat(*sequence));
     context += sequence->size();
   }

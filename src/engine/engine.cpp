@@ -25,7 +25,7 @@ Status validate(const EngineOptions& options, const Backend& backend) {
   if (options.memory_ceiling < 0) return bad_option("must be 0 (found out) or more", "--memory");
   if (options.streams < 0) return bad_option("must be 0 (chosen) or more", "--streams");
   if (options.prompt_cache < 0) return bad_option("must be 0 or more", "--prompt-cache");
-  if (options.prefill_chunk < 1) return bad_option("must be at least 1", "--prefill-chunk");
+  if (options.prefill_chunk < 1) return bad_option("must be at least 1", "prefill_chunk");
   if (options.max_tenant_requests < 0) return bad_option("must be 0 (no limit) or more", "--max-key-requests");
   if (!(options.tpot_target >= 0)) return bad_option("must be 0 (found out) or more", "--tpot-target");
   if (options.draft_model && options.ngram) return bad_option("a draft model and ngram cannot both draft", "--draft");

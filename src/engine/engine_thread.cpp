@@ -58,6 +58,7 @@ void EngineThread::report() {
   mailbox_.ended(scheduler_.take_ended());
   EngineStats stats = scheduler_.stats();
   stats.failed = failed_;
+  stats.shape_compilations = static_cast<uint64_t>(parts_.backend->shape_compilations());
   {
     const std::lock_guard lock(mutex_);
     stats_ = stats;

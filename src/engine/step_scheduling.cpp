@@ -8,9 +8,10 @@ namespace martlet {
 
 void Scheduler::propose() {
   if (!speculator_ || decoding_.empty()) return;
-  int32_t spare = options_.max_rows - static_cast<int32_t>(decoding_.size());
-  speculator_->propose(decoding_,
-                       {spare, prompts_.empty() ? 0 : std::min(kLeastPrefill, options_.prefill_chunk), costs_});
+  // Drafts leave the rows that prompts get at least: or nobody new would be served beside them.
+  const int32_t prompt_rows = prompts_.empty() ? 0 : std::min(kLeastPrefill, options_.prefill_chunk);
+  int32_t spare = std::max(0, options_.max_rows - static_cast<int32_t>(decoding_.size()) - prompt_rows);
+  speculator_->propose(decoding_, {spare, prompt_rows, costs_});
   for (Sequence* sequence : decoding_) {
     std::vector<Token>& drafts = sequence->drafts;
     drafts.resize(std::min<size_t>(drafts.size(), static_cast<size_t>(std::min(sequence->most_drafts(), spare))));

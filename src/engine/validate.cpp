@@ -41,6 +41,9 @@ Status validate(const Request& request, int32_t context, int32_t vocabulary, boo
   if (!drafts && request.speculation && request.speculation->mode != Speculation::Mode::off)
     return bad("no_drafter", "nothing drafts here: start with --draft ngram or --draft MODEL, or say off",
                "speculation");
+  if (request.speculation && request.speculation->mode == Speculation::Mode::fixed &&
+      (request.speculation->length < 1 || request.speculation->length > kMaxDraft))
+    return bad("invalid_value", "must be between 1 and 8 drafts", "speculation");
   return validate(request.sampling, vocabulary);
 }
 

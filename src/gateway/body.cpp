@@ -164,12 +164,17 @@ bool inspect_answer(std::string_view text, AnswerFacts& out) {
   if (ec || !value.is_object()) return false;
   const json::value* error = value.get_object().if_contains("error");
   out.error = error && !error->is_null();
-  // OpenAI's usage, and llama-server's timings.
+  // OpenAI's usage, Martlet's beside it, and llama-server's timings.
   if (const int64_t tokens = number_at(value, "/usage/prompt_tokens")) out.prompt_tokens = tokens;
   const int64_t accepted = number_at(value, "/usage/completion_tokens_details/accepted_prediction_tokens");
   const int64_t rejected = number_at(value, "/usage/completion_tokens_details/rejected_prediction_tokens");
+  const int64_t martlets = number_at(value, "/usage/completion_tokens_details/drafted_tokens");
   const int64_t drafted = number_at(value, "/timings/draft_n");
   if (accepted + rejected > 0) out.drafted = accepted + rejected, out.accepted = accepted;
+  if (martlets > 0) {
+    out.drafted = martlets;
+    out.accepted = number_at(value, "/usage/completion_tokens_details/accepted_tokens");
+  }
   if (drafted > 0) out.drafted = drafted, out.accepted = number_at(value, "/timings/draft_n_accepted");
   return true;
 }

@@ -30,6 +30,12 @@ constexpr size_t kWaiting = 64u << 10;     // bytes for the client beyond which 
 constexpr size_t kAnswerBytes = 1u << 20;  // of an answer that is checked as a whole, and of one event
 constexpr int kAttempts = 2;
 
+// What servers call their events; anything else is not passed on.
+bool is_event_name(const std::string& name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == name.npos;
+}
+
 // An instance counts a request until this ends.
 class Lease {
  public:
@@ -344,9 +350,10 @@ std::optional<Error> Forward::pass_event(size_t instance, Event event) {
     arrivals_.arrived(core_.now());
     const std::string model = boost::json::serialize(boost::json::value(core_.models[wish_.model]));
     event.data = with_member_replaced(event.data, "model", model);
-    std::replace(event.data.begin(), event.data.end(), '\n', ' ');
+    // Either ends a line to a client: an upstream's bytes must not become lines of their own.
+    for (const char line_end : {'\n', '\r'}) std::replace(event.data.begin(), event.data.end(), line_end, ' ');
   }
-  if (!event.name.empty()) exchange_->write("event: " + event.name + "\n");
+  if (is_event_name(event.name)) exchange_->write("event: " + event.name + "\n");
   exchange_->write(net::sse_event(event.data));
   return std::nullopt;
 }
@@ -390,18 +397,19 @@ asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
     exchange_->write(net::sse_event(cut_event(*error)));
   } else {
     learn_from_arrivals(instance);
-    // What follows the end of the stream is the connection's, so that it can serve again.
+    exchange_->end(false);
+    // What follows the end of the stream is the connection's, so that it can serve again: the client need not wait.
     [[maybe_unused]] const Result<std::string> rest = co_await call_->read();
   }
-  exchange_->end(error.has_value());
+  if (error) exchange_->end(true);
   co_return Outcome{true, {}};
 }
 
 std::optional<size_t> find_model(const Core& core, const std::string& name) {
-  if (name == "default") return 0;
   const auto at = std::find(core.models.begin(), core.models.end(), name);
-  if (at == core.models.end()) return std::nullopt;
-  return at - core.models.begin();
+  if (at != core.models.end()) return at - core.models.begin();
+  if (name == "default") return 0;  // where none is called so: the first
+  return std::nullopt;
 }
 
 void begin(Core& core, std::shared_ptr<net::Exchange> exchange, Result<RequestFacts> facts) {

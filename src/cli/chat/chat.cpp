@@ -60,7 +60,8 @@ class Chat {
   Style style_;
   Conversation conversation_;
   std::optional<Answer> last_;
-  int interrupts_ = 0;  // in a row
+  int64_t answers_ = 0, tokens_ = 0;  // counted here: the engine publishes its own a moment after an answer ends
+  int interrupts_ = 0;                // in a row
   bool done_ = false;
 };
 
@@ -132,6 +133,8 @@ void Chat::answer(const std::string& text) {
   next.messages.push_back({"assistant", result->text});
   conversation_ = std::move(next);
   last_ = std::move(*result);
+  ++answers_;
+  tokens_ += last_->finish.usage.output_tokens;
   note(last_->summary() + (last_->interrupted                             ? " [stopped]"
                            : last_->finish.reason == FinishReason::length ? " [cut: -n or the context is reached]"
                                                                           : ""));
@@ -178,9 +181,9 @@ void Chat::stats(const std::string&) {
          std::to_string(model_.engine->context()) + " tokens");
   }
   const EngineStats stats = model_.engine->stats();
-  note(std::to_string(stats.requests_finished) + " answers, " + std::to_string(stats.output_tokens) +
-       " tokens; cache pages " + std::to_string(stats.pages_used) + " in use, " + std::to_string(stats.pages_cached) +
-       " kept, of " + std::to_string(stats.pages_total));
+  note(std::to_string(answers_) + " answers, " + std::to_string(tokens_) + " tokens; cache pages " +
+       std::to_string(stats.pages_used) + " in use, " + std::to_string(stats.pages_cached) + " kept, of " +
+       std::to_string(stats.pages_total));
 }
 
 }  // namespace

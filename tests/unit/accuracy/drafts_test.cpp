@@ -99,6 +99,27 @@ Texts generate(Engine& engine, const std::vector<std::vector<Token>>& prompts, s
   return texts;
 }
 
+// A target may have ids beyond the draft model's table: clients can send and bias them.
+TEST(ModelDrafts, IdsThatOnlyTheTargetHasAreNotDraftedFrom) {
+  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
+  ASSERT_TRUE(backend);
+  auto model = open("llama", **backend);
+  ASSERT_TRUE(model);
+  ModelDrafter drafter(**backend, std::move(*model), {kPages, 128});
+  SamplingParameters biased;
+  biased.temperature = 0;
+  biased.logit_bias = {{kVocabulary + 100, 5.0f}};
+  const Sampler sampler(biased, 1);
+  const auto drafted = [&](RequestId id, const std::vector<Token>& tokens) {
+    Draft draft;
+    std::vector<DraftTask> tasks = {{id, tokens, &sampler, 3, &draft}};
+    EXPECT_TRUE(drafter.draft(tasks, [](size_t, int32_t, int32_t) { return Verdict::more; }));
+    return draft.tokens.size();
+  };
+  EXPECT_EQ(drafted(1, {1, 2, 3}), 3u);
+  EXPECT_EQ(drafted(2, {1, kVocabulary + 100, 3}), 0u);
+}
+
 TEST(ModelDrafts, GreedyAndSeededTextsAreTheSameWithEveryDrafterControllerAndBatchSize) {
   const auto all = prompts(200);
   SamplingParameters greedy, seeded;

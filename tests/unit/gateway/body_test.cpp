@@ -56,6 +56,10 @@ TEST(Body, FactsOfAnAnswer) {
   EXPECT_EQ(facts.prompt_tokens, 9);
   EXPECT_EQ(facts.drafted, 8);
   EXPECT_EQ(facts.accepted, 3);
+  EXPECT_TRUE(
+      inspect_answer(R"({"usage":{"completion_tokens_details":{"drafted_tokens":6,"accepted_tokens":2}}})", facts));
+  EXPECT_EQ(facts.drafted, 6);
+  EXPECT_EQ(facts.accepted, 2);
   EXPECT_TRUE(inspect_answer(R"({"timings":{"draft_n":10,"draft_n_accepted":4}})", facts));
   EXPECT_EQ(facts.drafted, 10);
 }
