@@ -9,6 +9,7 @@
 #include "chat/chat_template.h"
 #include "file/model_file.h"
 #include "martlet/engine.h"
+#include "server/served_model.h"
 #include "text/tokenizer.h"
 
 namespace martlet::cli {
@@ -30,5 +31,8 @@ struct Loaded {
 };
 
 Result<Loaded> load(const LoadOptions& options);
+
+// The model as a server answers from it, from now on.
+std::shared_ptr<const server::ServedModel> served(Loaded loaded);
 
 }  // namespace martlet::cli

@@ -1,6 +1,6 @@
-#include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <limits>
 
@@ -86,12 +86,6 @@ Status check(const Flags& flags) {
     if (key.empty()) return Error{ErrorKind::usage, "empty_key", "an API key must not be empty", "--api-key"};
   }
   return {};
-}
-
-std::shared_ptr<const ServedModel> served(Loaded loaded) {
-  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return std::make_shared<ServedModel>(ServedModel{std::move(loaded.name), now, std::move(loaded.tokenizer),
-                                                   std::move(loaded.chat_template), std::move(loaded.engine)});
 }
 
 Error model_changed() {
