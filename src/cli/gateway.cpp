@@ -1,6 +1,6 @@
-#include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 
 #include "cli/command.h"
@@ -35,10 +35,7 @@ Result<int64_t> planned_bytes(const gateway::UpstreamConfig& upstream) {
 
 Result<std::shared_ptr<const server::ServedModel>> load_model(const gateway::UpstreamConfig& upstream) {
   MARTLET_ASSIGN(Loaded loaded, load(load_options(upstream)));
-  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return std::make_shared<const server::ServedModel>(
-      server::ServedModel{std::move(loaded.name), now, std::move(loaded.tokenizer), std::move(loaded.chat_template),
-                          std::move(loaded.engine)});
+  return served(std::move(loaded));
 }
 
 Status run(const Flags& flags) {
@@ -47,7 +44,6 @@ Status run(const Flags& flags) {
     std::printf("%s: %zu upstreams, no error\n", flags.config.c_str(), config.upstreams.size());
     return {};
   }
-  ::signal(SIGPIPE, SIG_IGN);  // a peer or a log reader that left is an error return, not a reason to die
   StopSignals signals;
   MARTLET_ASSIGN(const std::unique_ptr<gateway::Gateway> gateway,
                  gateway::Gateway::start(std::move(config), {planned_bytes, load_model}, !isatty(STDERR_FILENO)));

@@ -1,5 +1,6 @@
 #include "cli/load.h"
 
+#include <chrono>
 #include <filesystem>
 
 #include "base/printable.h"
@@ -61,6 +62,13 @@ Result<Loaded> load(const LoadOptions& options) {
   MARTLET_ASSIGN(std::unique_ptr<Engine> engine, Engine::create(file, std::move(backend), options.engine));
   MARTLET_TRY(check_vocabulary(*tokenizer, *engine, path));
   return Loaded{api_name(options.model, path), path, file, tokenizer, find_template(*file), std::move(engine)};
+}
+
+std::shared_ptr<const server::ServedModel> served(Loaded loaded) {
+  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return std::make_shared<server::ServedModel>(
+      server::ServedModel{std::move(loaded.name), now, std::move(loaded.tokenizer), std::move(loaded.chat_template),
+                          std::move(loaded.engine)});
 }
 
 }  // namespace martlet::cli

@@ -10,6 +10,7 @@
 #include "file/model_file.h"
 #include "martlet/engine.h"
 #include "plan/ceiling.h"
+#include "server/served_model.h"
 #include "text/tokenizer.h"
 
 namespace martlet::cli {
@@ -38,5 +39,7 @@ Result<Ceiling> ceiling_of(const LoadOptions& options);
 Result<Plan> plan_model(const LoadOptions& options, const Ceiling& ceiling);
 // What the API calls a model that the user wrote as `model` and that lies at `path`.
 std::string api_name(const std::string& model, const std::string& path);
+// The model as a server answers from it, from now on.
+std::shared_ptr<const server::ServedModel> served(Loaded loaded);
 
 }  // namespace martlet::cli

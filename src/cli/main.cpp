@@ -89,7 +89,11 @@ int main(int argc, char** argv) {
       const Status written = check_output();
       return written ? 0 : fail(written.error());
     }
-    return fail({ErrorKind::usage, "usage", std::string(e.what()) + "; see martlet --help", ""});
+    const auto commands = app.get_subcommands();
+    if (commands.empty() && argc > 1 && argv[1][0] != '-')
+      return fail({ErrorKind::usage, "usage", "there is no such command; see martlet --help", argv[1]});
+    const std::string help = commands.empty() ? "martlet --help" : "martlet " + commands[0]->get_name() + " --help";
+    return fail({ErrorKind::usage, "usage", std::string(e.what()) + "; see " + help, ""});
   }
   const Status status = run(action);
   if (!status) return fail(status.error());

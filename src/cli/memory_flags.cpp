@@ -4,24 +4,26 @@
 
 #include <fmt/format.h>
 
+#include "cli/whole_number.h"
+
 namespace martlet::cli {
 namespace {
 
-// CLI11 takes kB and KiB both as 1024, as the flags of container run times do.
-void add_size(CLI::App& app, const char* name, int64_t& bytes, int64_t least, const char* help) {
+void add_size(CLI::App& app, const char* name, int64_t& bytes, uint64_t least, const char* help) {
   app.add_option(name, bytes, help)
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(least, std::numeric_limits<int64_t>::max()));
+      ->transform(CLI::AsSizeValue(true))
+      ->check(whole_number(least, std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace
 
 void add_memory_flag(CLI::App& app, int64_t& bytes) {
-  add_size(app, "--memory", bytes, 1, "Memory to stay within (6GiB, 800MB); absent: what cgroup and machine allow");
+  add_size(app, "--memory", bytes, 1, "Memory that may be used (6GiB, 800MB); absent: what cgroup and machine allow");
 }
 
 void add_memory_flags(CLI::App& app, EngineOptions& options) {
-  app.add_option("--context", options.context, "Longest sequence in tokens; 0: what the model and memory allow")
+  app.add_option("--context", options.context,
+                 "Longest sequence in tokens; 0: what model and memory allow, at most 8192")
       ->check(CLI::Range(0, std::numeric_limits<int32_t>::max()))
       ->capture_default_str();
   app.add_option("--streams", options.streams,

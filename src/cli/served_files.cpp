@@ -37,9 +37,7 @@ class ServedFile final : public server::ModelSource {
   Result<std::shared_ptr<const ServedModel>> load(const Allowance& allowance) override {
     MARTLET_ASSIGN(Loaded loaded, cli::load(within(allowance)));
     if (!loaded.chat_template) note_("this model's chat template cannot be used: chat requests will be refused");
-    const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    return std::make_shared<const ServedModel>(ServedModel{name_, now, std::move(loaded.tokenizer),
-                                                           std::move(loaded.chat_template), std::move(loaded.engine)});
+    return served(std::move(loaded));
   }
 
  private:

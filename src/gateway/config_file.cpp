@@ -84,23 +84,50 @@ struct Builder {
   ConfigNode root;
 };
 
+// Comments as blanks, line by line where they were. One that does not end stays, and is no JSON. Boost.JSON reads
+// comments itself, but past its input where one begins on one line and ends on another.
+std::string without_comments(std::string text) {
+  const auto blank = [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i)
+      if (text[i] != '\n') text[i] = ' ';
+    return to;
+  };
+  bool in_string = false;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    if (in_string || rest[0] == '"') {
+      const bool escape = in_string && rest[0] == '\\';
+      in_string ^= rest[0] == '"';
+      at += escape ? 2 : 1;
+    } else if (rest.starts_with("//")) {
+      at = blank(at, std::min(text.find('\n', at), text.size()));
+    } else if (const size_t end = rest.starts_with("/*") ? text.find("*/", at + 2) : text.npos; end != text.npos) {
+      at = blank(at, end + 2);
+    } else {
+      ++at;
+    }
+  }
+  return text;
+}
+
 Error bad_config(const char* text, const std::string& name, int line) {
   return {ErrorKind::usage, "bad_config", text, name + ":" + std::to_string(line)};
 }
 
 }  // namespace
 
-Result<ConfigNode> parse_config_text(std::string_view text, const std::string& name) {
-  if (const size_t bad = utf8::find_invalid(text); bad != text.npos) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(bad), '\n');
+Result<ConfigNode> parse_config_text(std::string_view input, const std::string& name) {
+  if (const size_t bad = utf8::find_invalid(input); bad != input.npos) {
+    const auto line = 1 + std::count(input.begin(), input.begin() + static_cast<ptrdiff_t>(bad), '\n');
     return bad_config("the file is not valid UTF-8", name, static_cast<int>(line));
   }
   json::parse_options options;
   options.max_depth = kMaxDepth;
-  options.allow_comments = true;
   json::basic_parser<Builder> parser(options);
   Builder& builder = parser.handler();
   json::error_code ec;
+  const std::string blanked = without_comments(std::string(input));
+  std::string_view text = blanked;
   while (!text.empty() && !ec) {
     const size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
     const bool last = size == text.size();

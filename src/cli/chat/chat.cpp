@@ -135,9 +135,7 @@ void Chat::answer(const std::string& text) {
   last_ = std::move(*result);
   ++answers_;
   tokens_ += last_->finish.usage.output_tokens;
-  note(last_->summary() + (last_->interrupted                             ? " [stopped]"
-                           : last_->finish.reason == FinishReason::length ? " [cut: -n or the context is reached]"
-                                                                          : ""));
+  note(last_->summary());
 }
 
 void Chat::note(const std::string& text) const {

@@ -72,11 +72,14 @@ std::string Answer::summary() const {
   std::string cached = usage.cached_tokens > 0 ? fmt::format(", {} cached", usage.cached_tokens) : "";
   return fmt::format(
       "TTFT {:.2f} s, prefill {:.0f} tokens/s ({} tokens{}), decode {:.1f} tokens/s ({} tokens{}), effective "
-      "{:.1f} tokens/s",
+      "{:.1f} tokens/s{}",
       first_token_seconds, rate(read, usage.prefill_seconds), read, cached,
       // The first token comes out of the prefill.
       rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, drafts,
-      rate(usage.output_tokens, seconds));
+      rate(usage.output_tokens, seconds),
+      interrupted                             ? " [stopped]"
+      : finish.reason == FinishReason::length ? " [cut: -n or the context is reached]"
+                                              : "");
 }
 
 Result<Answer> generate(const Loaded& model, Request request, bool continues,

@@ -55,6 +55,18 @@ TEST(Config, TakesKeysFromTheEnvironment) {
   EXPECT_FALSE(parse_config(text, "g.json"));
 }
 
+TEST(Config, CommentsAreBlanksThatKeepTheirLines) {
+  const auto config = parse_config(R"(/* over
+    two lines */{"listen": "127.0.0.1:9000", // not "this"
+    "upstreams": [{"name": "a", "kind": "openai", "model": "a /* \" // b", /**/ "url": "http://h"}]} // end)",
+                                   "g.json");
+  ASSERT_TRUE(config) << config.error().line();
+  EXPECT_EQ(config->upstreams[0].model, "a /* \" // b");
+  EXPECT_EQ(parse_config("/* one\ntwo */ {\n\"x\": 1}", "g.json").error().where, "g.json:3");
+  EXPECT_FALSE(parse_config("{} /* no end", "g.json"));
+  EXPECT_FALSE(parse_config("/*_d*//*_s\0\n}", "g.json"));
+}
+
 struct Bad {
   const char* text;
   int line;
