@@ -133,8 +133,14 @@ bool EngineThread::receive() {
   for (Submission& submission : mail.submissions) scheduler_.submit(std::move(submission));
   for (const RequestId id : mail.cancels) scheduler_.cancel(id);
   if (mail.cancel_all) scheduler_.end_all(FinishReason::cancelled, nullptr);
-  if (mail.drop_cache) parts_.backend->discard(model_->id(), 0, scheduler_.drop_cache());
+  if (mail.drop_cache) make_room();
   return !mail.stop;
+}
+
+// Whatever only makes answers faster.
+void EngineThread::make_room() {
+  if (speculator_) speculator_->give_back();
+  parts_.backend->discard(model_->id(), 0, scheduler_.drop_cache());
 }
 
 bool EngineThread::step() {

@@ -60,6 +60,7 @@ class EngineThread final : public Engine {
   Status open();
   void close();
   void report();  // to whoever asks for statistics or wants to submit
+  void make_room();
   void restore_cache();
   void save_cache();
   void note(const std::string& text);

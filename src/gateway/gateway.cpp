@@ -155,7 +155,7 @@ void Gateway::State::finished(const HttpRequest* request, int status, std::chron
   const Route* route = request ? find_route(*request, nullptr) : nullptr;
   const char* name = route ? route->path : "other";
   core.metrics.request(name, status, took);
-  core.log.request(name, status, took);
+  core.log.request(request ? request->id : std::string_view(), name, status, took);
 }
 
 void Gateway::State::models(const std::shared_ptr<net::Exchange>& exchange) {
