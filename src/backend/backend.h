@@ -69,6 +69,15 @@ struct Outputs {
   Tensor hidden;  // the same rows before the head
 };
 
+// Columns of the tensors that a step makes.
+struct StepWidths {
+  int64_t residual = 0;    // of the residual stream
+  int64_t projected = 0;   // of queries, keys and values side by side
+  int64_t attended = 0;    // of what attention gives
+  int64_t network = 0;     // inside the feed-forward network; gate and up have as many each
+  int64_t vocabulary = 0;  // of logits
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -79,9 +88,9 @@ class Backend {
   virtual int32_t max_rows() const = 0;        // rows that one submit takes at most
   // Bytes that one page of such a group takes, exactly; nothing when they are beyond counting.
   virtual std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const = 0;
-  // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache; `widest`: columns of its widest
-  // tensor, `vocabulary`: of its logits. For the plan; open() allocates it.
-  virtual int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const = 0;
+  // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache. For the plan; open() allocates
+  // it.
+  virtual int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const = 0;
   // Bytes that a tensor of the file takes where the backend keeps it: for the plan.
   virtual int64_t weight_bytes(const TensorView& tensor) const { return tensor.bytes(); }
   // Bytes that are free on the device that holds weights, cache and workspace; none: it is the machine's own memory.

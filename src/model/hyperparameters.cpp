@@ -171,9 +171,13 @@ std::vector<CacheGroup> cache_groups(const Hyperparameters& h, CacheType type, i
   return {{CacheGroup::Kind::paged, h.layers, h.kv_heads, h.key_size, h.value_size, pages, type}};
 }
 
-int64_t widest_tensor(const Hyperparameters& h) {
-  const int64_t qkv = int64_t{h.heads} * h.key_size + int64_t{h.kv_heads} * (h.key_size + h.value_size);
-  return std::max({int64_t{2} * h.ffn, qkv, int64_t{h.heads} * h.value_size, int64_t{h.width}});
+StepWidths step_widths(const Hyperparameters& h) {
+  const int64_t attended = int64_t{h.heads} * h.value_size;
+  return {.residual = h.width,
+          .projected = int64_t{h.heads} * h.key_size + int64_t{h.kv_heads} * (h.key_size + h.value_size),
+          .attended = std::max(attended, int64_t{h.heads} * h.key_size),
+          .network = h.ffn,
+          .vocabulary = h.vocabulary};
 }
 
 }  // namespace martlet

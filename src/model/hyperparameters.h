@@ -43,7 +43,6 @@ Result<Hyperparameters> read_hyperparameters(const ModelFile& file);
 // The caches that the model's layers share, with room for `pages` pages each.
 std::vector<CacheGroup> cache_groups(const Hyperparameters& h, CacheType type, int32_t pages);
 
-// Columns of the widest intermediate of a step, for Backend::workspace_bytes.
-int64_t widest_tensor(const Hyperparameters& h);
+StepWidths step_widths(const Hyperparameters& h);
 
 }  // namespace martlet

@@ -110,10 +110,10 @@ void add_fixed_parts(Plan& plan, const ModelNeeds& model, const Backend& backend
   plan.parts = {{"weights", model.weight_bytes,
                  backend.device_memory() ? "on the device" : "mapped from the file, shared between processes"},
                 {"tokenizer", model.text_bytes, "vocabulary and merges"},
-                {"workspace", backend.workspace_bytes(rows, widest_tensor(model.h), model.h.vocabulary),
+                {"workspace", backend.workspace_bytes(rows, step_widths(model.h)),
                  "intermediates of one step"}};
   if (const ModelNeeds* draft = options.draft) {
-    const int64_t work = backend.workspace_bytes(rows, widest_tensor(draft->h), draft->h.vocabulary);
+    const int64_t work = backend.workspace_bytes(rows, step_widths(draft->h));
     plan.parts.push_back({"draft", draft->weight_bytes + work, "weights and workspace of the model that drafts"});
   }
   plan.parts.push_back({"program", kProgramBytes, "code, libraries, stacks", true});

@@ -30,9 +30,9 @@ HttpResponse not_routed(const Match& match) {
 struct Server::State : net::HttpHandler {
   explicit State(const ServerOptions& options)
       : access(options.http.host, options.api_keys),
+        log(options.json_log, options.live_line),
         models(options.memory, options.keep_alive),
         handlers(options.policy, access.keys(), models),
-        log(options.json_log, options.live_line),
         log_requests(options.log_requests) {}
 
   std::optional<HttpResponse> screen(const HttpRequest& head) override;
@@ -42,9 +42,9 @@ struct Server::State : net::HttpHandler {
   void react(net::MemoryPressure level, const net::PressureResponse::Advice& advice);
 
   const Access access;
+  AccessLog log;  // before the models: engines say while they end what became of their caches
   ModelManager models;
   Handlers handlers;
-  AccessLog log;
   const bool log_requests;
   net::MemoryPressure pressure = net::MemoryPressure::none;  // at the last look, as is `refusing`
   bool refusing = false;

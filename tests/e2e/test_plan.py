@@ -63,8 +63,10 @@ def test_fits_the_context_down_and_says_so(program, models):
     assert code == 0 and cut["context"] < whole["context"] == cut["wanted_context"] == 8192
     assert cut["total"] <= cut["ceiling"] == 256 * MIB
     with Server(program, models("cache"), "--memory", "256MiB") as server:
-        assert server.get("/v1/models")[2]["data"][0]["max_model_len"] == cut["context"]
-        assert f"the context is {cut['context']} tokens instead of 8192" in server.log()
+        context = server.get("/v1/models")[2]["data"][0]["max_model_len"]
+        buffers = (cut["context"] - context) * part(cut, "cache") / cut["cache_tokens"]
+        assert 0 <= buffers < 16 * MIB  # of a server, which plan does not count
+        assert f"the context is {context} tokens instead of 8192" in server.log()
 
 
 def test_table(program, models):
@@ -136,10 +138,13 @@ class Group:
             folder = parent / name
             try:
                 folder.mkdir()
-                (folder / files[0]).write_text(str(limit))
             except OSError:
-                if folder.is_dir():
-                    folder.rmdir()
+                continue
+            # Where the parent is a plain folder, or memory is not delegated to us, no such file appears.
+            try:
+                (folder / files[0]).open("r+").write(str(limit))
+            except OSError:
+                folder.rmdir()
                 continue
             self.folder, self.peak_file, self.version = folder, folder / files[1], version
             return

@@ -39,10 +39,6 @@ namespace {
 
 // Rows whose logits are there at once.
 constexpr int64_t kLogitRows = 32;
-// Blocks that a step uses at once come to this many of the widest tensor. There are six (the residual stream twice, an
-// operator's input, its quantized form, its output, rotations), each at most half as wide as the widest: gate and up
-// side by side, which are never there as a whole.
-constexpr int64_t kLiveTensors = 3;
 
 Error out_of_memory() {
   return {ErrorKind::memory, "out_of_memory", "the system has no memory for this step; use smaller prefill chunks", ""};
@@ -62,8 +58,15 @@ std::string CpuBackend::device() const {
          (pool_.threads() == 1 ? " thread" : " threads");
 }
 
-int64_t CpuBackend::workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const {
-  const int64_t values = kLiveTensors * rows * widest + std::min<int64_t>(rows, kLogitRows) * vocabulary;
+// One block for each kind of tensor: the residual stream before and after an operator, projections, queries that are
+// turned, what attention gives, the network's inside (gate and up are never there as a whole), and what matrices read
+// in quantized form, which takes less than a third of it. Where tensors share a block it is less.
+int64_t CpuBackend::workspace_bytes(int32_t rows, const StepWidths& widths) const {
+  const int64_t read = widths.residual + widths.attended + widths.network;
+  const int64_t columns =
+      2 * widths.residual + widths.projected + 2 * widths.attended + widths.network + (exact_ ? read : read / 3);
+  const int64_t values = rows * columns + std::min<int64_t>(rows, kLogitRows) * widths.vocabulary;
+  const int64_t widest = std::max({widths.residual, widths.attended, widths.network});
   constexpr int64_t kLargeHead = 256;  // heads are not known here
   const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) +
                          widest * static_cast<int64_t>(sizeof(float)) + attention_scratch_bytes(kLargeHead, kLargeHead);

@@ -62,9 +62,10 @@ CudaBackend::~CudaBackend() {
   if (stream_.handle) cudaStreamDestroy(stream_.handle);
 }
 
-int64_t CudaBackend::workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const {
+int64_t CudaBackend::workspace_bytes(int32_t rows, const StepWidths& widths) const {
+  const int64_t widest = std::max({widths.residual, widths.projected, widths.attended, 2 * widths.network});
   const int64_t logit_rows = std::min<int64_t>(kRowBuckets.back(), std::max(rows, kFewRows));
-  return static_cast<int64_t>(sizeof(float)) * (kLiveTensors * rows * widest + logit_rows * vocabulary) +
+  return static_cast<int64_t>(sizeof(float)) * (kLiveTensors * rows * widest + logit_rows * widths.vocabulary) +
          kBlasWorkspace + kUnpackedBytes;
 }
 
@@ -85,7 +86,7 @@ int64_t CudaBackend::step_bytes() const {
   for (const auto& weight : weights_) {
     if (weight && weight->rows < vocabulary) widest = std::max(widest, weight->rows);
   }
-  return workspace_bytes(max_rows_, std::max(widest, int64_t{64}), vocabulary) + (1 << 20);
+  return workspace_bytes(max_rows_, {.residual = std::max(widest, int64_t{64}), .vocabulary = vocabulary}) + (1 << 20);
 }
 
 Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {

@@ -39,7 +39,7 @@ class CudaBackend final : public Backend {
   std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
     return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half));
   }
-  int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override;
+  int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override;
   int64_t weight_bytes(const TensorView& view) const override { return device_bytes(view); }
   std::optional<int64_t> device_memory() const override;
   void spare(int64_t bytes) override { spare_bytes_ = bytes; }

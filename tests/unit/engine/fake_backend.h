@@ -80,8 +80,8 @@ class FakeBackend final : public Backend {
         heads * static_cast<uint64_t>((g.type == CacheType::f16 ? 2 : 1) * (g.key_size + g.value_size) * page_tokens_);
     return bytes.within(uint64_t{1} << 62) ? std::optional<int64_t>(*bytes.get()) : std::nullopt;
   }
-  int64_t workspace_bytes(int32_t rows, int64_t widest, int64_t vocabulary) const override {
-    return 4 * (rows * widest + vocabulary);
+  int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override {
+    return 4 * (rows * widths.residual + widths.vocabulary);
   }
   Result<ModelId> open(std::span<const CacheGroup>) override { return ModelId{}; }
   void close(ModelId) override {}
