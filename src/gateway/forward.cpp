@@ -11,8 +11,8 @@
 
 #include "gateway/answer.h"
 #include "gateway/body.h"
-#include "gateway/event_reader.h"
 #include "gateway/trace.h"
+#include "net/event_reader.h"
 #include "net/sse.h"
 #include "server/error_response.h"
 
@@ -87,8 +87,8 @@ class Forward : public std::enable_shared_from_this<Forward> {
   asio::awaitable<Outcome> relay_refusal(size_t instance, const net::HttpAnswerHead& head);
   asio::awaitable<void> hold_back();
   // Sends the events that are there; the error that ends the stream, if one does.
-  std::optional<Error> pass_events(size_t instance, EventReader& reader);
-  std::optional<Error> pass_event(size_t instance, Event event);
+  std::optional<Error> pass_events(size_t instance, net::EventReader& reader);
+  std::optional<Error> pass_event(size_t instance, net::Event event);
   void leave() {
     left_ = true;
     wake_.cancel();
@@ -330,7 +330,7 @@ asio::awaitable<void> Forward::hold_back() {
   }
 }
 
-std::optional<Error> Forward::pass_event(size_t instance, Event event) {
+std::optional<Error> Forward::pass_event(size_t instance, net::Event event) {
   AnswerFacts facts;
   const bool done = event.data == "[DONE]";
   if (!done && (!inspect_answer(event.data, facts) || shows_key(instance, event.data))) {
@@ -358,9 +358,9 @@ std::optional<Error> Forward::pass_event(size_t instance, Event event) {
   return std::nullopt;
 }
 
-std::optional<Error> Forward::pass_events(size_t instance, EventReader& reader) {
+std::optional<Error> Forward::pass_events(size_t instance, net::EventReader& reader) {
   while (!ended_) {
-    std::optional<Event> event = reader.next();
+    std::optional<net::Event> event = reader.next();
     if (!event) break;
     if (auto error = pass_event(instance, std::move(*event))) return error;
   }
@@ -370,7 +370,7 @@ std::optional<Error> Forward::pass_events(size_t instance, EventReader& reader) 
 asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
   const size_t upstream = core_.dispatcher.instances()[instance].upstream;
   const Time first_byte_due = core_.now() + core_.upstreams[upstream].config.timeouts.first_byte;
-  EventReader reader(kAnswerBytes);
+  net::EventReader reader(kAnswerBytes);
   std::optional<Error> error;
   while (!ended_ && !error) {
     co_await hold_back();
