@@ -15,14 +15,14 @@
 namespace martlet::cli {
 
 struct LoadOptions {
-  std::string model;       // as the user wrote it; empty: the default model
+  std::string model;  // as the user wrote it; empty: the default model
   std::string backend = "cpu";
-  int32_t threads = 0;     // 0: one for each physical core that the process may use
+  int32_t threads = 0;  // 0: one for each physical core that the process may use
   EngineOptions engine;
 };
 
 struct Loaded {
-  std::string name;        // what the API calls it: alias, or the file's name without folder and extension
+  std::string name;  // what the API calls it: alias, or the file's name without folder and extension
   std::string path;
   std::shared_ptr<const ModelFile> file;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -34,5 +34,8 @@ Result<Loaded> load(const LoadOptions& options);
 
 // The model as a server answers from it, from now on.
 std::shared_ptr<const server::ServedModel> served(Loaded loaded);
+
+// Why a program ends whose engine cannot go on.
+Error model_changed();
 
 }  // namespace martlet::cli

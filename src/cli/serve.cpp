@@ -88,10 +88,6 @@ Status check(const Flags& flags) {
   return {};
 }
 
-Error model_changed() {
-  return {ErrorKind::io, "model_file_changed", "the model file changed while it was served; start again", ""};
-}
-
 Status serve(Flags& flags) {
   MARTLET_TRY(check(flags));
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));
