@@ -73,6 +73,10 @@ struct Bad {
   const char* says;
 };
 
+void PrintTo(const Bad& bad, std::ostream* out) {
+  *out << bad.says;
+}
+
 class BadConfig : public testing::TestWithParam<Bad> {};
 
 TEST_P(BadConfig, IsRefusedWithItsLine) {
