@@ -12,6 +12,7 @@ namespace martlet::cli {
 namespace {
 
 constexpr double kDrainSeconds = 30;
+constexpr std::chrono::milliseconds kFailureCheck{250};
 
 struct Flags {
   std::string config;
@@ -40,19 +41,24 @@ Result<std::shared_ptr<const server::ServedModel>> load_model(const gateway::Ups
 
 Status run(const Flags& flags) {
   MARTLET_ASSIGN(gateway::GatewayConfig config, gateway::read_config(flags.config));
+  const gateway::Engines engines{planned_bytes, load_model};
   if (flags.check) {
-    std::printf("%s: %zu upstreams, no error\n", flags.config.c_str(), config.upstreams.size());
+    const size_t upstreams = config.upstreams.size();
+    MARTLET_TRY(gateway::Gateway::check(std::move(config), engines));
+    std::printf("%s: %zu upstreams, no error\n", flags.config.c_str(), upstreams);
     return {};
   }
   StopSignals signals;
   MARTLET_ASSIGN(const std::unique_ptr<gateway::Gateway> gateway,
-                 gateway::Gateway::start(std::move(config), {planned_bytes, load_model}, !isatty(STDERR_FILENO)));
+                 gateway::Gateway::start(std::move(config), engines, !isatty(STDERR_FILENO)));
   signals.may_drain();
   std::printf("ready: %s\n", gateway->address().c_str());
   std::fflush(stdout);
-  while (!signals.wait_for(std::chrono::hours(1))) continue;
-  gateway->note("draining");
+  bool failed = false;
+  while (!failed && !signals.wait_for(kFailureCheck)) failed = gateway->failed();
+  gateway->note(failed ? "an engine inside cannot go on: draining" : "draining");
   gateway->drain(kDrainSeconds);
+  if (failed) return model_changed();
   return {};
 }
 
@@ -61,7 +67,8 @@ Status run(const Flags& flags) {
 Action define_gateway(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
   app.add_option("config", flags->config, "Configuration file; docs/gateway.md describes it")->required();
-  app.add_flag("--check", flags->check, "Check the configuration and end");
+  app.add_flag("--check", flags->check,
+               "Check the configuration, the models that it would load and the memory of all, and end");
   return [flags] { return run(*flags); };
 }
 

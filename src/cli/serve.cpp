@@ -159,10 +159,6 @@ Result<std::string> ready_line(Server& server, const Flags& flags) {
   return out;
 }
 
-Error model_changed() {
-  return {ErrorKind::io, "model_file_changed", "the model file changed while it was served; start again", ""};
-}
-
 Status serve(Flags& flags) {
   MARTLET_TRY(prepare(flags));
   MARTLET_TRY(apply_draft_flags(flags.draft, flags.load.engine));

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "gateway/body.h"
+#include "net/http_call.h"
 #include "server/error_response.h"
 
 namespace martlet::gateway {
@@ -20,7 +21,7 @@ Error public_error(const Error& error) {
 
 }  // namespace
 
-Verdict judge(int status) {
+Verdict verdict_of(int status) {
   if (status >= 200 && status < 300) return Verdict::answer;
   if (std::find(kPassedOn.begin(), kPassedOn.end(), status) != kPassedOn.end()) return Verdict::pass_on;
   if (status == 429 || status == 503) return Verdict::busy;
@@ -33,13 +34,18 @@ Error verdict_error(Verdict verdict, int status) {
     case Verdict::busy:
       return {ErrorKind::network, "upstream_busy", "the upstream has no room" + with, ""};
     case Verdict::refuse:
-      return {ErrorKind::network, "upstream_refused", "the upstream does not take the gateway's requests" + with, ""};
+      return {ErrorKind::network, "upstream_refused",
+              "the upstream refuses the gateway's key, model name or path" + with, ""};
     case Verdict::answer:
     case Verdict::pass_on:
     case Verdict::fail:
       break;
   }
   return {ErrorKind::network, "upstream_error", "the upstream failed" + with, ""};
+}
+
+bool says_nothing_of_health(const Error& error) {
+  return error.code == "upstream_busy" || error.code == "upstream_refused" || error.code == net::kAnswerTooLarge;
 }
 
 net::HttpResponse upstream_error_response(const Error& error) {

@@ -19,8 +19,12 @@ enum class Verdict {
   fail,     // 5xx, or no sense at all
 };
 
-Verdict judge(int status);
+Verdict verdict_of(int status);
 Error verdict_error(Verdict verdict, int status);
+
+// It came from a server that works: one that is full, that does not take our key or model, or whose answer is larger
+// than ours may be.
+bool says_nothing_of_health(const Error& error);
 
 // 502 or 504 with the error's code; errors of other kinds as everywhere.
 net::HttpResponse upstream_error_response(const Error& error);

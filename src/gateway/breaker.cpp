@@ -4,11 +4,13 @@
 
 namespace martlet::gateway {
 
-void Breaker::began() {
+Breaker::Era Breaker::began() {
   if (state_ == State::half_open) trial_ = true;
+  return era_;
 }
 
-void Breaker::succeeded() {
+void Breaker::succeeded(Era began) {
+  if (began != era_) return;
   failures_ = 0;
   if (state_ != State::half_open) return;
   state_ = State::closed;
@@ -16,17 +18,17 @@ void Breaker::succeeded() {
   open_time_ = options_.open_at_least;
 }
 
-void Breaker::failed(bool dead, Time now) {
+void Breaker::failed(Era began, bool dead, Time now) {
+  if (began != era_) return;
   if (state_ == State::half_open) {
     open_time_ = std::min(2 * open_time_, options_.open_at_most);
     return open(now);
   }
-  // What began before the breaker opened says nothing new.
   if (state_ == State::closed && (++failures_ >= options_.failures_to_open || dead)) open(now);
 }
 
-void Breaker::abandoned() {
-  trial_ = false;
+void Breaker::abandoned(Era began) {
+  if (began == era_) trial_ = false;
 }
 
 void Breaker::probed(Probe result, bool busy, Time now) {
@@ -39,10 +41,13 @@ void Breaker::probed(Probe result, bool busy, Time now) {
 }
 
 void Breaker::reset() {
+  const Era next = era_ + 1;
   *this = Breaker(options_);
+  era_ = next;
 }
 
 void Breaker::open(Time now) {
+  ++era_;
   state_ = State::open;
   opened_ = now;
   failures_ = silent_ = 0;

@@ -3,6 +3,8 @@
 // Whether one instance of an upstream may get requests: its circuit breaker. Requests and probes report what became of
 // them; a probe alone ends a failure, so no client pays for finding out whether an upstream is back.
 
+#include <cstdint>
+
 #include "gateway/time.h"
 
 namespace martlet::gateway {
@@ -25,11 +27,16 @@ class Breaker {
   // True when a request may be sent now. In half_open that is one at a time.
   bool admits() const { return state_ == State::closed || (state_ == State::half_open && !trial_); }
 
-  // Each request that was sent calls began() and then one of the three.
-  void began();
-  void succeeded();                  // its first byte came
-  void failed(bool dead, Time now);  // dead: nobody listens there; no need to try three times
-  void abandoned();                  // by its client, or refused for lack of room: says nothing
+  // A number that changes whenever what is known of the instance becomes void: it opened, or was started anew.
+  using Era = uint64_t;
+  Era era() const { return era_; }
+
+  // Each request that was sent calls began() and then one of the three, with the era in which it began: what belongs to
+  // an earlier one says nothing of the instance as it is now.
+  Era began();
+  void succeeded(Era began);                    // its first byte came
+  void failed(Era began, bool dead, Time now);  // dead: nobody listens there; no need to try three times
+  void abandoned(Era began);                    // by its client, or refused for lack of room: says nothing
 
   // `busy`: requests are running there. A server that serves them one by one keeps a probe waiting: that is no failure.
   void probed(Probe result, bool busy, Time now);
@@ -40,6 +47,7 @@ class Breaker {
   void open(Time now);
 
   BreakerOptions options_;
+  Era era_ = 0;
   State state_ = State::starting;
   bool trial_ = false;
   int failures_ = 0, silent_ = 0;

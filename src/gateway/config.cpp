@@ -22,8 +22,9 @@ constexpr int64_t kDay = 24 * 3600 * 1000;
 struct Place {
   const std::string& file;
   int line;
-  Error error(std::string text) const {
-    return {ErrorKind::usage, "bad_config", std::move(text), file + ":" + std::to_string(line)};
+  std::string key = {};  // "pressure.warning"; empty outside of all keys
+  Error error(const std::string& text) const {
+    return {ErrorKind::usage, "bad_config", key.empty() ? text : key + ": " + text, file + ":" + std::to_string(line)};
   }
 };
 
@@ -54,9 +55,9 @@ template <class T>
 Status read_object(const ConfigNode& node, const Place& place, const std::vector<Key<T>>& keys, T& out) {
   if (!node.object()) return place.error("must be an object");
   for (const ConfigNode& value : *node.object()) {
-    const Place here{place.file, value.line};
     const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key<T>& k) { return value.name == k.name; });
-    if (key == keys.end()) return here.error(unknown_key(value.name));
+    if (key == keys.end()) return Place{place.file, value.line, place.key}.error(unknown_key(value.name));
+    const Place here{place.file, value.line, (place.key.empty() ? "" : place.key + ".") + key->name};
     MARTLET_TRY(key->read(value, here, out));
   }
   return {};
@@ -190,7 +191,7 @@ Reader<T> list(std::vector<V> T::*member, One one) {
   return [=](const ConfigNode& node, const Place& place, T& out) -> Status {
     if (!node.array()) return place.error("must be an array");
     for (const ConfigNode& item : *node.array()) {
-      MARTLET_ASSIGN(V value, one(item, Place{place.file, item.line}));
+      MARTLET_ASSIGN(V value, one(item, Place{place.file, item.line, place.key}));
       (out.*member).push_back(std::move(value));
     }
     return {};
@@ -359,8 +360,6 @@ Status check_upstream(const UpstreamConfig& u, const Place& place) {
     return place.error("kind martlet runs inside the gateway: for a server of its own use kind openai");
   }
   if (ways != 1) return place.error("an upstream needs a url or a command, and not both");
-  if (inside && u.instances > 1) return place.error("kind martlet runs inside the gateway, once");
-  if (!u.supervised() && u.instances > 1) return place.error("instances needs a command");
   const bool names_port = std::any_of(u.command.begin(), u.command.end(),
                                       [](const std::string& word) { return word.find("{port}") != word.npos; });
   if (u.supervised() && !names_port) return place.error("the command must hold {port}");
@@ -375,21 +374,57 @@ Status check_upstream(const UpstreamConfig& u, const Place& place) {
   return {};
 }
 
+// Keys that would be read and change nothing.
+struct Unused {
+  const char *part, *key;  // part: of which object inside the upstream; empty: the upstream's own
+  bool (*used)(const UpstreamConfig&);
+  const char* text;
+};
+bool is_supervised(const UpstreamConfig& u) {
+  return u.supervised();
+}
+bool is_outside(const UpstreamConfig& u) {
+  return u.kind != UpstreamKind::martlet;
+}
+constexpr const char* kNeedsCommand = "is for upstreams that have a command";
+constexpr Unused kUnused[] = {
+    {"", "instances", is_supervised, kNeedsCommand},
+    {"", "memory", [](const UpstreamConfig& u) { return u.port == 0; }, "is for upstreams that the gateway starts"},
+    {"", "api_key", is_outside, "kind martlet runs inside the gateway and needs none"},
+    {"timeouts", "start_ms", is_supervised, kNeedsCommand},
+    {"timeouts", "stop_ms", is_supervised, kNeedsCommand},
+};
+
+const ConfigNode* member(const ConfigNode& node, std::string_view name) {
+  for (const ConfigNode& value : *node.object()) {
+    if (value.name == name) return &value;
+  }
+  return nullptr;
+}
+
+Status check_unused(const ConfigNode& node, const UpstreamConfig& upstream, const Place& place) {
+  for (const Unused& unused : kUnused) {
+    const ConfigNode* holder = *unused.part ? member(node, unused.part) : &node;
+    const ConfigNode* key = holder ? member(*holder, unused.key) : nullptr;
+    if (!key || unused.used(upstream)) continue;
+    const std::string name = place.key + "." + (*unused.part ? unused.part + std::string(".") : "") + unused.key;
+    return Place{place.file, key->line, name}.error(unused.text);
+  }
+  return {};
+}
+
 // Defaults depend on the kind, so that is read first.
 Result<UpstreamConfig> read_upstream(const ConfigNode& node, const Place& place) {
   if (!node.object()) return place.error("must be an object");
   UpstreamConfig kind;
-  bool said = false;
-  for (const ConfigNode& value : *node.object()) {
-    if (value.name != "kind") continue;
-    said = true;
-    MARTLET_TRY(choice(&UpstreamConfig::kind, kKinds)(value, Place{place.file, value.line}, kind));
-  }
+  const ConfigNode* said = member(node, "kind");
   if (!said) return place.error("an upstream needs a kind: martlet, mlx-lm, llama-server or openai");
+  MARTLET_TRY(choice(&UpstreamConfig::kind, kKinds)(*said, Place{place.file, said->line, place.key + ".kind"}, kind));
   UpstreamConfig out = defaults_of(kind.kind);
   out.line = node.line;
   MARTLET_TRY(read_object(node, place, kUpstreamKeys, out));
   MARTLET_TRY(check_upstream(out, place));
+  MARTLET_TRY(check_unused(node, out, place));
   return out;
 }
 

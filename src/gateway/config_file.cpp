@@ -8,6 +8,7 @@
 #include <boost/json/basic_parser_impl.hpp>
 
 #include "base/utf8.h"
+#include "server/json_events.h"
 
 namespace martlet::gateway {
 
@@ -19,14 +20,7 @@ constexpr size_t kMaxDepth = 16;
 constexpr uintmax_t kMaxBytes = 1u << 20;
 
 // Builds the tree. The parser gets the text line by line, so `line` is where it stands.
-struct Builder {
-  static constexpr size_t max_object_size = size_t(-1);
-  static constexpr size_t max_array_size = size_t(-1);
-  static constexpr size_t max_key_size = size_t(-1);
-  static constexpr size_t max_string_size = size_t(-1);
-  using error_code = json::error_code;
-  using string_view = json::string_view;
-
+struct Builder : server::JsonEvents {
   using Kind = ConfigNode::Kind;
 
   bool add(ConfigNode node) {
@@ -48,8 +42,6 @@ struct Builder {
     return add(std::move(node));
   }
 
-  bool on_document_begin(error_code&) { return true; }
-  bool on_document_end(error_code&) { return true; }
   bool on_object_begin(error_code&) { return begin(Kind::object); }
   bool on_object_end(size_t, error_code&) { return close(); }
   bool on_array_begin(error_code&) { return begin(Kind::array); }
@@ -67,14 +59,11 @@ struct Builder {
     text.append(s.data(), s.size());
     return scalar(json::value(json::string_view(std::exchange(text, {}))));
   }
-  bool on_number_part(string_view, error_code&) { return true; }
   bool on_int64(int64_t i, string_view, error_code&) { return scalar(i); }
   bool on_uint64(uint64_t u, string_view, error_code&) { return scalar(u); }
   bool on_double(double d, string_view, error_code&) { return scalar(d); }
   bool on_bool(bool b, error_code&) { return scalar(b); }
   bool on_null(error_code&) { return scalar(nullptr); }
-  bool on_comment_part(string_view, error_code&) { return true; }
-  bool on_comment(string_view, error_code&) { return true; }
 
   int line = 1;
   bool twice = false;

@@ -13,7 +13,7 @@ namespace {
 std::vector<Upstream> make_upstreams(const GatewayConfig& config) {
   std::vector<Upstream> out;
   for (const UpstreamConfig& upstream : config.upstreams)
-    out.push_back({upstream, {}, DraftRule(config.drafts), {}, {}, {}, {}});
+    out.push_back({upstream, {}, DraftRule(config.drafts), {}, {}, {}, {}, {}});
   return out;
 }
 
@@ -59,6 +59,7 @@ Core::Core(GatewayConfig given, bool json_log)
       references(models.size()),
       dispatcher(make_traits(config), {config.queue, config.queue_time}),
       peers(dispatcher.instances().size()),
+      not_up(peers.size()),
       being_prepared(peers.size()),
       metrics(names(config)),
       log(json_log) {
@@ -110,6 +111,12 @@ void Core::judge_parity(size_t model) {
 
 void Core::note(size_t upstream, std::string_view text) {
   log.note(upstreams[upstream].config.name + ": " + std::string(text));
+}
+
+void Core::note_failure(size_t upstream, const Error& error) {
+  const std::string told = error.code + error.text;
+  if (std::exchange(upstreams[upstream].noted, told) == told) return;
+  note(upstream, "a request failed: " + error.code + ": " + error.text);
 }
 
 Machine this_machine() {

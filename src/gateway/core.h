@@ -29,6 +29,7 @@ struct Upstream {
   PairedRates draft_rates;
   std::string version;                     // as it says when it is compared; may be empty
   std::optional<Fingerprint> fingerprint;  // absent until it was asked
+  std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
 };
 
@@ -51,6 +52,8 @@ struct Core {
 
   // Names an upstream, for the log.
   void note(size_t upstream, std::string_view text);
+  // Why a request failed there: once, until another reason or a success.
+  void note_failure(size_t upstream, const Error& error);
 
   const GatewayConfig config;
   const std::string id;                   // of this process, for the Via field: who meets it goes in circles
@@ -59,6 +62,7 @@ struct Core {
   std::vector<std::optional<size_t>> references;  // of each model: an upstream
   Dispatcher dispatcher;
   std::vector<std::shared_ptr<net::HttpPeer>> peers;           // of each instance; null while it is nowhere
+  std::vector<std::string> not_up;                             // of each instance: why the last probe failed
   std::vector<std::shared_ptr<net::HttpPeer>> being_prepared;  // of each instance: what is being warmed and compared
   Metrics metrics;
   server::AccessLog log;

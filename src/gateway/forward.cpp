@@ -11,8 +11,8 @@
 
 #include "gateway/answer.h"
 #include "gateway/body.h"
-#include "gateway/event_reader.h"
 #include "gateway/trace.h"
+#include "net/event_reader.h"
 #include "net/sse.h"
 #include "server/error_response.h"
 
@@ -87,8 +87,8 @@ class Forward : public std::enable_shared_from_this<Forward> {
   asio::awaitable<Outcome> relay_refusal(size_t instance, const net::HttpAnswerHead& head);
   asio::awaitable<void> hold_back();
   // Sends the events that are there; the error that ends the stream, if one does.
-  std::optional<Error> pass_events(size_t instance, EventReader& reader);
-  std::optional<Error> pass_event(size_t instance, Event event);
+  std::optional<Error> pass_events(size_t instance, net::EventReader& reader);
+  std::optional<Error> pass_event(size_t instance, net::Event event);
   void leave() {
     left_ = true;
     wake_.cancel();
@@ -98,6 +98,7 @@ class Forward : public std::enable_shared_from_this<Forward> {
   net::HttpCallRequest request_for(const Upstream& upstream, std::string& body) const;
   net::HttpResponse with_names(net::HttpResponse response, const Upstream* upstream) const;
   Outcome failed(size_t instance, Error error);
+  void judge(size_t instance, const Error& error);
   void began_answer(size_t instance);
   void learn(size_t instance, const AnswerFacts& facts);
   void learn_from_arrivals(size_t instance);
@@ -118,12 +119,14 @@ class Forward : public std::enable_shared_from_this<Forward> {
   const Time arrived_ = std::chrono::steady_clock::now();
   asio::steady_timer wake_;  // cancelled to wake whatever waits
   std::shared_ptr<net::HttpCall> call_;
+  Breaker::Era era_ = 0;                      // of the attempt's instance, when it began
   size_t failed_on_ = 0;                      // the instance of the attempt before
   bool left_ = false;                         // the client
   bool begun_ = false;                        // the client has the first byte
   bool drafting_ = false, reported_ = false;  // drafts were asked for; the answer counts them
   DraftEstimate arrivals_;
-  bool ended_ = false;  // the stream's own end was passed on
+  bool held_back_ = false;  // the client took the answer slower than it came
+  bool ended_ = false;      // the stream's own end was passed on
 };
 
 void Forward::plan_tokens() {
@@ -141,6 +144,7 @@ asio::awaitable<Result<size_t>> Forward::acquire() {
   const Time since = core_.now();
   const Dispatcher::Ticket ticket = core_.dispatcher.request(wish_, since, [&](Result<size_t> result) {
     granted = std::move(result);
+    if (*granted) era_ = breaker(**granted).era();
     wake_.cancel();
   });
   while (!granted && !left_) {
@@ -168,7 +172,7 @@ asio::awaitable<void> Forward::run() {
       break;
     }
     const Lease lease(core_, *instance);
-    if (left_) co_return breaker(*instance).abandoned();
+    if (left_) co_return breaker(*instance).abandoned(era_);
     if (i > 0) core_.metrics.failover(core_.dispatcher.instances()[failed_on_].upstream);
     Outcome outcome = co_await attempt(*instance);
     if (outcome.answered) co_return;
@@ -211,23 +215,31 @@ net::HttpResponse Forward::with_names(net::HttpResponse response, const Upstream
 Outcome Forward::failed(size_t instance, Error error) {
   const size_t upstream = core_.dispatcher.instances()[instance].upstream;
   if (left_) {
-    breaker(instance).abandoned();
+    breaker(instance).abandoned(era_);
     core_.metrics.attempt(upstream, "abandoned");
     return {true, {}};
   }
-  const bool refused = error.code == "upstream_busy" || error.code == "upstream_refused";
-  if (refused) {
-    breaker(instance).abandoned();
-  } else {
-    breaker(instance).failed(error.code == "upstream_unreachable", core_.now());
-  }
+  const bool refused = says_nothing_of_health(error);
+  judge(instance, error);
+  core_.note_failure(upstream, error);
   core_.metrics.attempt(upstream, refused ? "refused" : "failed");
   return {false, std::move(error)};
 }
 
+// What the failure of a request says of its instance.
+void Forward::judge(size_t instance, const Error& error) {
+  if (left_ || says_nothing_of_health(error)) return breaker(instance).abandoned(era_);
+  const bool was_up = breaker(instance).state() != Breaker::State::open;
+  breaker(instance).failed(era_, error.code == "upstream_unreachable", core_.now());
+  if (was_up && breaker(instance).state() == Breaker::State::open) {
+    core_.note(core_.dispatcher.instances()[instance].upstream, "down: " + error.text);
+  }
+}
+
 void Forward::began_answer(size_t instance) {
-  breaker(instance).succeeded();
+  breaker(instance).succeeded(era_);
   core_.settle();
+  core_.upstream_of(instance).noted.clear();
   core_.metrics.first_byte(core_.dispatcher.instances()[instance].upstream, core_.now() - arrived_);
   begun_ = true;
 }
@@ -244,7 +256,7 @@ void Forward::learn(size_t instance, const AnswerFacts& facts) {
 // What a whole stream tells of drafts by its pace.
 void Forward::learn_from_arrivals(size_t instance) {
   Upstream& upstream = core_.upstream_of(instance);
-  if (!upstream.config.drafts) return;
+  if (!upstream.config.drafts || held_back_) return;  // the pace of a slow client is not the upstream's
   const Time now = core_.now();
   if (drafting_ && !reported_) {
     const DraftEstimate::Counts counts = arrivals_.counts(upstream.config.draft_length);
@@ -274,7 +286,7 @@ asio::awaitable<Outcome> Forward::attempt(size_t instance) {
   Result<net::HttpAnswerHead> head = co_await call_->send(std::move(request));
   if (!head) co_return failed(instance, std::move(head.error()));
   body = {};
-  const Verdict verdict = judge(head->status);
+  const Verdict verdict = verdict_of(head->status);
   Outcome outcome;
   if (verdict == Verdict::pass_on) {
     outcome = co_await relay_refusal(instance, *head);
@@ -325,12 +337,13 @@ asio::awaitable<Outcome> Forward::relay_whole(size_t instance, int status) {
 // Until the client has taken enough of what it has.
 asio::awaitable<void> Forward::hold_back() {
   while (exchange_->waiting() > kWaiting && !left_) {
+    held_back_ = true;
     wake_.expires_after(std::chrono::hours(24));
     co_await wake_.async_wait(kTuple);
   }
 }
 
-std::optional<Error> Forward::pass_event(size_t instance, Event event) {
+std::optional<Error> Forward::pass_event(size_t instance, net::Event event) {
   AnswerFacts facts;
   const bool done = event.data == "[DONE]";
   if (!done && (!inspect_answer(event.data, facts) || shows_key(instance, event.data))) {
@@ -358,9 +371,9 @@ std::optional<Error> Forward::pass_event(size_t instance, Event event) {
   return std::nullopt;
 }
 
-std::optional<Error> Forward::pass_events(size_t instance, EventReader& reader) {
+std::optional<Error> Forward::pass_events(size_t instance, net::EventReader& reader) {
   while (!ended_) {
-    std::optional<Event> event = reader.next();
+    std::optional<net::Event> event = reader.next();
     if (!event) break;
     if (auto error = pass_event(instance, std::move(*event))) return error;
   }
@@ -370,7 +383,7 @@ std::optional<Error> Forward::pass_events(size_t instance, EventReader& reader) 
 asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
   const size_t upstream = core_.dispatcher.instances()[instance].upstream;
   const Time first_byte_due = core_.now() + core_.upstreams[upstream].config.timeouts.first_byte;
-  EventReader reader(kAnswerBytes);
+  net::EventReader reader(kAnswerBytes);
   std::optional<Error> error;
   while (!ended_ && !error) {
     co_await hold_back();
@@ -380,7 +393,7 @@ asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
     } else if (bytes->empty()) {
       error = Error{ErrorKind::network, "upstream_disconnected", "the upstream ended without an end", ""};
     } else if (!reader.add(*bytes)) {
-      error = Error{ErrorKind::network, "upstream_bad_answer", "an event of the upstream is too large", ""};
+      error = Error{ErrorKind::network, net::kAnswerTooLarge, "an event of the upstream is larger than 1 MiB", ""};
     } else {
       error = pass_events(instance, reader);
     }
@@ -393,7 +406,7 @@ asio::awaitable<Outcome> Forward::relay_stream(size_t instance) {
   core_.metrics.attempt(upstream, left_ ? "abandoned" : error ? "cut" : "answered");
   if (error) {
     call_->cancel();
-    if (!left_) breaker(instance).failed(error->code == "upstream_unreachable", core_.now());
+    judge(instance, *error);
     exchange_->write(net::sse_event(cut_event(*error)));
   } else {
     learn_from_arrivals(instance);

@@ -257,29 +257,54 @@ Gateway::~Gateway() {
   if (state_) drain(0);
 }
 
-Result<std::unique_ptr<Gateway>> Gateway::start(GatewayConfig config, const Engines& engines, bool json_log) {
+namespace {
+
+// Which of several upstreams an error is about.
+Error about(const UpstreamConfig& upstream, Error error) {
+  error.text = "upstream " + upstream.name + ": " + error.text;
+  return error;
+}
+
+// Drops what does not belong on this machine, and adds up what the rest takes.
+Status prepare_config(GatewayConfig& config, const Engines& engines) {
   const Machine machine = this_machine();
   std::erase_if(config.upstreams, [&](const UpstreamConfig& upstream) { return !meets(machine, upstream.when); });
   if (config.upstreams.empty()) {
     return Error{ErrorKind::usage, "no_upstream_fits", "no upstream's conditions hold on this machine", config.path};
   }
-  std::vector<int64_t> peaks;
-  for (const UpstreamConfig& upstream : config.upstreams) {
-    Result<int64_t> peak = upstream.supervised() ? upstream.memory : 0;
-    if (upstream.kind == UpstreamKind::martlet) peak = engines.plan(upstream);
-    MARTLET_TRY(peak);
-    peaks.push_back(*peak);
-  }
-  MARTLET_TRY(check_memory_sum(config, peaks));
   if (!server::Access(config.host, config.api_keys).check()) {
     return Error{ErrorKind::usage, "key_needed",
                  "others could reach this gateway: give api_keys, or listen on 127.0.0.1", config.path};
   }
+  std::vector<int64_t> peaks;
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    Result<int64_t> peak = upstream.supervised() ? upstream.memory : 0;
+    if (upstream.kind == UpstreamKind::martlet) peak = engines.plan(upstream);
+    if (!peak) return about(upstream, std::move(peak.error()));
+    peaks.push_back(*peak);
+  }
+  return check_memory_sum(config, peaks);
+}
+
+}  // namespace
+
+Status Gateway::check(GatewayConfig config, const Engines& engines) {
+  MARTLET_TRY(prepare_config(config, engines));
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    if (!upstream.supervised() || net::find_program(upstream.command[0])) continue;
+    return about(upstream, {ErrorKind::io, "cannot_start", "there is no such program", upstream.command[0]});
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Gateway>> Gateway::start(GatewayConfig config, const Engines& engines, bool json_log) {
+  MARTLET_TRY(prepare_config(config, engines));
   std::vector<std::unique_ptr<InProcess>> inside;
   for (UpstreamConfig& upstream : config.upstreams) {
     if (upstream.kind != UpstreamKind::martlet) continue;
-    MARTLET_ASSIGN(std::unique_ptr<InProcess> engine, InProcess::start(upstream, engines, json_log));
-    inside.push_back(std::move(engine));
+    auto engine = InProcess::start(upstream, engines, config.max_body, json_log);
+    if (!engine) return about(upstream, std::move(engine.error()));
+    inside.push_back(std::move(*engine));
   }
   auto state = std::make_unique<State>(std::move(config), json_log);
   state->inside = std::move(inside);
@@ -317,6 +342,10 @@ void Gateway::drain(double seconds) {
   s.supervisor.stop();
   s.http->stop(kFlushTime);
   for (const auto& engine : s.inside) engine->drain(0);
+}
+
+bool Gateway::failed() const {
+  return std::any_of(state_->inside.begin(), state_->inside.end(), [](const auto& engine) { return engine->failed(); });
 }
 
 std::string Gateway::address() const {

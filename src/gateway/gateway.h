@@ -18,9 +18,15 @@ class Gateway {
   // it would start takes too much together; those of net::HttpServer::open and of loading.
   static Result<std::unique_ptr<Gateway>> start(GatewayConfig config, const Engines& engines, bool json_log);
   ~Gateway();
+  // What start() checks before it loads, starts or listens: the same errors, and those of reading the models that it
+  // would run itself.
+  static Status check(GatewayConfig config, const Engines& engines);
 
   // New requests get 503, running ones finish or are cut after `seconds`; then the gateway ends.
   void drain(double seconds);
+  // True when an engine of its own cannot go on (its model file changed): whoever started the gateway is to start it
+  // again.
+  bool failed() const;
   std::string address() const;
   void note(std::string_view text);
 

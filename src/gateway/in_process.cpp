@@ -3,11 +3,18 @@
 #include "gateway/trace.h"
 
 namespace martlet::gateway {
+namespace {
 
-Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, const Engines& engines, bool json_log) {
+constexpr size_t kRewritten = 64u << 10;  // what a body may grow by: another model's name, a field for drafts
+
+}  // namespace
+
+Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, const Engines& engines, size_t max_body,
+                                                    bool json_log) {
   MARTLET_ASSIGN(const std::shared_ptr<const server::ServedModel> model, engines.load(upstream));
   server::ServerOptions options;
   options.http.port = 0;
+  options.http.parser.body_bytes = max_body + kRewritten;
   options.json_log = json_log;
   options.log_requests = false;  // the gateway does
   upstream.api_key = random_hex(32);

@@ -22,7 +22,10 @@ struct Engines {
 class InProcess {
  public:
   // Fills in where the upstream listens, its key and what it calls its model. Errors: those of loading and listening.
-  static Result<std::unique_ptr<InProcess>> start(UpstreamConfig& upstream, const Engines& engines, bool json_log);
+  // `max_body`: bytes of a request's body that it takes at least.
+  static Result<std::unique_ptr<InProcess>> start(UpstreamConfig& upstream, const Engines& engines, size_t max_body,
+                                                  bool json_log);
+  bool failed() const { return server_->failed(); }
   void drain(double seconds) { server_->drain(seconds); }
 
  private:

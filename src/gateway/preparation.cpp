@@ -184,6 +184,14 @@ asio::awaitable<void> Preparation::compare() {
   if (still_there()) core_.saw(core_.dispatcher.instances()[instance_].upstream, std::move(seen_));
 }
 
+void serve(Core& core, size_t index, const Preparation& preparation, bool fresh) {
+  if (!preparation.still_there()) return;
+  Dispatcher::Instance& instance = core.dispatcher.instances()[index];
+  if (fresh) core.note(instance.upstream, "ready");
+  instance.preparing = false;
+  core.settle();
+}
+
 asio::awaitable<void> run(Core& core, size_t index, bool fresh) {
   const std::shared_ptr<net::HttpPeer> peer = core.peers[index];
   core.being_prepared[index] = peer;
@@ -192,12 +200,12 @@ asio::awaitable<void> run(Core& core, size_t index, bool fresh) {
   const UpstreamConfig& config = core.upstreams[upstream].config;
   const bool ours = config.supervised() || config.kind == UpstreamKind::martlet;
   if (fresh && (ours || !config.warm_buckets.empty())) co_await preparation.warm();
+  // One that was compared before serves meanwhile by what was found then: its clients wait for no second comparison.
+  const bool compared = core.upstreams[upstream].fingerprint.has_value();
+  if (compared) serve(core, index, preparation, fresh);
   if (core.needs_comparison(upstream) && preparation.still_there()) co_await preparation.compare();
   if (core.being_prepared[index] == peer) core.being_prepared[index] = nullptr;
-  if (!preparation.still_there()) co_return;
-  if (fresh) core.note(upstream, "ready");
-  core.dispatcher.instances()[index].preparing = false;
-  core.settle();
+  if (!compared) serve(core, index, preparation, fresh);
 }
 
 asio::awaitable<void> elect_later(Core& core, size_t model) {

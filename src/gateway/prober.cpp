@@ -20,18 +20,43 @@ bool takes_requests(Breaker::State state) {
   return state == Breaker::State::closed || state == Breaker::State::half_open;
 }
 
-asio::awaitable<Probe> probe(Core& core, std::shared_ptr<net::HttpPeer> peer, const UpstreamConfig& config) {
+struct Finding {
+  Probe result = Probe::ok;
+  std::string reason;  // of one that is not ok
+};
+
+asio::awaitable<Finding> probe(Core& core, std::shared_ptr<net::HttpPeer> peer, const UpstreamConfig& config) {
   const auto call =
       std::make_shared<net::HttpCall>(*core.io, peer, net::HttpCallTimeouts{kPatience, kPatience, kPatience});
   net::HttpCallRequest request;
   request.target = config.base + config.health;
   if (!config.api_key.empty()) request.fields.push_back({"authorization", "Bearer " + config.api_key});
   Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
-  if (!head) co_return head.error().code == "upstream_timeout" ? Probe::silent : Probe::refused;
+  if (!head) {
+    co_return Finding{head.error().code == "upstream_timeout" ? Probe::silent : Probe::refused, head.error().text};
+  }
   const bool good = head->status == 200;
   // Read to its end, so that the connection serves the next one too.
   Result<std::string> rest = co_await call->read_all(kAnswerBytes);
-  co_return good&& rest ? Probe::ok : Probe::refused;
+  if (!good) {
+    co_return Finding{Probe::refused, config.health + " answers with status " + std::to_string(head->status)};
+  }
+  if (!rest) co_return Finding{Probe::refused, rest.error().text};
+  co_return Finding();
+}
+
+// Of one that is not there from the start each new reason is told; a program that the gateway starts may take its time
+// to listen, so of that the supervisor tells.
+void tell(Core& core, size_t index, Breaker::State before, const std::string& reason) {
+  const Dispatcher::Instance& instance = core.dispatcher.instances()[index];
+  const Breaker::State after = instance.breaker.state();
+  const std::string reason_before = std::exchange(core.not_up[index], reason);
+  if (takes_requests(after) != takes_requests(before)) {
+    core.note(instance.upstream, takes_requests(after) ? "up" : "down: " + reason);
+  } else if (after == Breaker::State::starting && reason != reason_before &&
+             !core.upstreams[instance.upstream].config.supervised()) {
+    core.note(instance.upstream, "not up: " + reason);
+  }
 }
 
 asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)> came_up) {
@@ -39,17 +64,15 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
   while (!core.closing) {
     const std::shared_ptr<net::HttpPeer> peer = core.peers[index];
     if (peer) {
-      Probe result = co_await probe(core, peer, core.upstream_of(index).config);
+      Finding found = co_await probe(core, peer, core.upstream_of(index).config);
       Dispatcher::Instance& instance = core.dispatcher.instances()[index];
       const Breaker::State before = instance.breaker.state();
       // What was asked of a process that is gone by now says nothing of its successor.
       const bool busy = instance.running > 0 || core.being_prepared[index];
-      if (peer == core.peers[index]) instance.breaker.probed(result, busy, core.now());
+      if (peer == core.peers[index]) instance.breaker.probed(found.result, busy, core.now());
       const Breaker::State after = instance.breaker.state();
-      if (before != after) {
-        core.note(instance.upstream, takes_requests(after) ? "up" : "down");
-        if (takes_requests(after)) came_up(index);
-      }
+      tell(core, index, before, found.reason);
+      if (before != after && takes_requests(after)) came_up(index);
     }
     core.settle();  // the queue's time limit is kept here too
     timer.expires_after(kProbeInterval);

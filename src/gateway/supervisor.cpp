@@ -79,16 +79,20 @@ asio::awaitable<void> Supervisor::pause(milliseconds time) {
   co_await timer.async_wait(kTuple);
 }
 
+std::string Supervisor::log_of(const Worker& worker) const {
+  return core_.config.log_dir + "/" + core_.upstream_of(worker.instance).config.name + "-" +
+         std::to_string(worker.number) + ".log";
+}
+
 bool Supervisor::launch(Worker& worker) {
   Dispatcher::Instance& instance = core_.dispatcher.instances()[worker.instance];
   const UpstreamConfig& config = core_.upstreams[instance.upstream].config;
   const Result<uint16_t> port = net::free_port();
-  if (!port) return core_.log.failure(port.error()), false;
+  if (!port) return core_.note(instance.upstream, port.error().text), false;
   std::vector<std::string> command;
   for (const std::string& word : config.command) command.push_back(with_port(word, *port));
-  const std::string log = core_.config.log_dir + "/" + config.name + "-" + std::to_string(worker.number) + ".log";
-  auto process = net::ChildProcess::start(command, log);
-  if (!process) return core_.log.failure(process.error()), false;
+  auto process = net::ChildProcess::start(command, log_of(worker));
+  if (!process) return core_.note(instance.upstream, process.error().text + ": " + process.error().where), false;
   worker.process = std::move(*process);
   instance.breaker.reset();
   instance.preparing = true;
@@ -128,7 +132,7 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
   const Time late = core_.now() + core_.upstreams[upstream].config.timeouts.start;
   while (runs(worker)) {
     const bool stuck = instance.breaker.state() == Breaker::State::starting && core_.now() > late;
-    if (stuck) core_.note(upstream, "does not come up: started again");
+    if (stuck) core_.note(upstream, "does not come up (" + core_.not_up[worker.instance] + "): started again");
     if (stuck || !wanted(worker)) {
       co_await retire(worker);
       break;
@@ -140,7 +144,7 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
   worker.process.reset();
   core_.peers[worker.instance] = nullptr;
   instance.breaker.reset();
-  core_.note(upstream, "ended with status " + std::to_string(status));
+  core_.note(upstream, "ended with status " + std::to_string(status) + "; what it wrote is in " + log_of(worker));
   core_.settle();
 }
 

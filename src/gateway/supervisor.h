@@ -31,6 +31,7 @@ class Supervisor {
   boost::asio::awaitable<void> retire(Worker& worker);
   boost::asio::awaitable<void> pause(std::chrono::milliseconds time);
   bool launch(Worker& worker);
+  std::string log_of(const Worker& worker) const;
   bool wanted(const Worker& worker) const;
   bool runs(const Worker& worker) const;
 

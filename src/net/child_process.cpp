@@ -14,7 +14,11 @@
 #include <sys/prctl.h>
 #endif
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
 
 namespace martlet::net {
 namespace {
@@ -27,12 +31,37 @@ int open_log(const std::string& path) {
   return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+// One more than the highest descriptor of this process, and then some: other threads may open a few before the fork.
+// The limit on descriptors is no bound to count to: it may be a thousand million.
+int descriptors_bound() {
+#ifdef __linux__
+  constexpr const char* kOwn = "/proc/self/fd";
+#else
+  constexpr const char* kOwn = "/dev/fd";
+#endif
+  constexpr int kMargin = 1024, kUnknown = 1 << 16;
+  std::error_code ec;
+  int highest = -1;
+  for (std::filesystem::directory_iterator at(kOwn, ec), end; !ec && at != end; at.increment(ec)) {
+    highest = std::max(highest, std::atoi(at->path().filename().c_str()));
+  }
+  return highest < 0 ? kUnknown : highest + 1 + kMargin;
+}
+
 // Sockets of this process must not live on in a program that it starts: a peer would wait for a close that never comes.
 void close_from(int first, int descriptors) {
 #ifdef __linux__
   if (::close_range(first, ~0u, 0) == 0) return;
 #endif
   for (int fd = first; fd < descriptors; ++fd) ::close(fd);
+}
+
+// What a signal interrupts is done again.
+template <class Call>
+auto again(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
 }
 
 // Between fork and exec of a process with threads: only what is safe in a signal handler.
@@ -79,15 +108,15 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const auto descriptors = static_cast<int>(::sysconf(_SC_OPEN_MAX));
+  const int descriptors = descriptors_bound();
   const pid_t parent = ::getpid(), pid = ::fork();
   if (pid == 0) become(arguments.data(), log_file, failure[1], parent, descriptors);
   ::close(log_file);
   ::close(failure[1]);
   int error = 0;
-  const bool failed = pid < 0 || ::read(failure[0], &error, sizeof error) > 0;
+  const bool failed = pid < 0 || again([&] { return ::read(failure[0], &error, sizeof error); }) > 0;
   ::close(failure[0]);
-  if (pid > 0 && failed) ::waitpid(pid, nullptr, 0);
+  if (pid > 0 && failed) again([&] { return ::waitpid(pid, nullptr, 0); });
   if (failed) return cannot_start(command[0]);
   ::setpgid(pid, pid);  // whoever of the two comes first
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid));
@@ -114,8 +143,22 @@ void ChildProcess::kill() {
   if (ended()) return;
   ::kill(-pid_, SIGKILL);
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  again([&] { return ::waitpid(pid_, &status, 0); });
   status_ = 128 + SIGKILL;
+}
+
+bool find_program(const std::string& program) {
+  const auto runs = [](const std::filesystem::path& path) {
+    std::error_code ec;
+    return std::filesystem::is_regular_file(path, ec) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (program.find('/') != program.npos) return runs(program);
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (runs(std::filesystem::path(folder.empty() ? "." : folder) / program)) return true;
+  }
+  return false;
 }
 
 Result<uint16_t> free_port() {

@@ -37,6 +37,9 @@ class ChildProcess {
   std::optional<int> status_;
 };
 
+// Whether the program of a command can be found: by PATH, or where it says when it holds a slash.
+bool find_program(const std::string& program);
+
 // A port of 127.0.0.1 that nobody listens on at the moment. Errors: ErrorKind::network `no_port`.
 Result<uint16_t> free_port();
 

@@ -207,7 +207,7 @@ asio::awaitable<Result<std::string>> HttpCall::read_all(size_t limit) {
     }
     if (out.size() + piece->size() > limit) {
       close();
-      co_return failure("upstream_bad_answer", "the upstream's answer is larger than the limit");
+      co_return failure(kAnswerTooLarge, "the upstream's answer is larger than it may be here");
     }
     out += *piece;
   }

@@ -56,6 +56,8 @@ struct HttpCallRequest {
 // Errors of all calls are ErrorKind::network: `upstream_unreachable` (nobody listens, no such name),
 // `upstream_timeout`, `upstream_disconnected` (closed inside the answer), `upstream_bad_answer` (no HTTP),
 // `cancelled` (by cancel()).
+inline constexpr const char* kAnswerTooLarge = "upstream_answer_too_large";
+
 class HttpCall : public std::enable_shared_from_this<HttpCall> {
  public:
   HttpCall(boost::asio::io_context& io, std::shared_ptr<HttpPeer> peer, HttpCallTimeouts timeouts);
@@ -66,7 +68,7 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   boost::asio::awaitable<Result<HttpAnswerHead>> send(HttpCallRequest request);
   // The next bytes of the body, at most 64 KiB beyond what came with the head; empty at its end.
   boost::asio::awaitable<Result<std::string>> read();
-  // The whole body, `upstream_bad_answer` when it is larger than `limit`.
+  // The whole body, kAnswerTooLarge when it is larger than `limit`.
   boost::asio::awaitable<Result<std::string>> read_all(size_t limit);
   // The request went out on a kept connection, which the peer may just have been closing.
   bool was_kept() const { return kept_; }

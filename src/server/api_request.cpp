@@ -90,7 +90,7 @@ Status read_logit_bias(json::value& value, const std::string& name, Request& out
 Status read_stream_options(json::value& value, const std::string& name, Request& out) {
   if (!value.is_object()) return bad_field("invalid_value", "must be an object", name);
   for (const auto& member : value.get_object()) {
-    const std::string inner = name + "." + std::string(std::string_view(member.key()).substr(0, 64));
+    const std::string inner = name + "." + std::string(member.key());
     if (member.key() == "include_obfuscation" && member.value() == false) continue;  // there is none
     if (member.key() != "include_usage") return unsupported(inner);
     MARTLET_ASSIGN(out.include_usage, read_boolean(member.value(), inner));
@@ -108,7 +108,7 @@ Status read_template_kwargs(json::value& value, const std::string& name, Request
     const std::string_view key(member.key());
     const bool ours =
         std::find(std::begin(kTemplateInputs), std::end(kTemplateInputs), key) != std::end(kTemplateInputs);
-    if (ours || key.starts_with('_')) return unsupported(name + "." + std::string(key.substr(0, 64)));
+    if (ours || key.starts_with('_')) return unsupported(name + "." + std::string(key));
   }
   out.template_kwargs = std::move(value.get_object());
   return {};

@@ -1,7 +1,11 @@
 #include "server/error_response.h"
 
+#include "base/utf8.h"
+
 namespace martlet::server {
 namespace {
+
+constexpr size_t kLongestField = 100;  // bytes: the caller chooses the names of unknown fields
 
 struct CodeStatus {
   const char* code;
@@ -58,8 +62,8 @@ net::HttpResponse error_response(const Error& error) {
   return out;
 }
 
-Error bad_field(std::string code, std::string text, std::string field) {
-  return {ErrorKind::request, std::move(code), std::move(text), std::move(field)};
+Error bad_field(std::string code, std::string text, std::string_view field) {
+  return {ErrorKind::request, std::move(code), std::move(text), std::string(utf8::head(field, kLongestField))};
 }
 
 }  // namespace martlet::server

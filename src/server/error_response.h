@@ -14,7 +14,7 @@ int http_status(const Error& error);
 net::HttpResponse error_response(const Error& error);
 std::string error_body(const Error& error);  // for the error event of a stream
 
-// A request error about one field of the body.
-Error bad_field(std::string code, std::string text, std::string field);
+// A request error about one field of the body, whose name is shown up to 100 bytes.
+Error bad_field(std::string code, std::string text, std::string_view field);
 
 }  // namespace martlet::server

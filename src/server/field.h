@@ -98,7 +98,7 @@ Status read_fields(boost::json::object& body, const std::vector<Field<T>>& table
     for (const Field<T>& row : table) {
       if ((row.endpoints & endpoint) && key == row.name) found = &row;
     }
-    if (!found) return unsupported(std::string(key.substr(0, 64)));
+    if (!found) return unsupported(std::string(key));
     if (!member.value().is_null()) MARTLET_TRY(found->read(member.value(), found->name, out));
   }
   return {};

@@ -10,6 +10,7 @@
 #include <boost/json/value_stack.hpp>
 
 #include "base/utf8.h"
+#include "server/json_events.h"
 
 namespace martlet::server {
 
@@ -23,16 +24,8 @@ constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxValues = 1 << 20;
 
 // Builds the value and refuses what Boost.JSON lets pass: a key that comes twice, a number that overflows to infinity.
-struct Handler {
-  static constexpr size_t max_object_size = size_t(-1);
-  static constexpr size_t max_array_size = size_t(-1);
-  static constexpr size_t max_key_size = size_t(-1);
-  static constexpr size_t max_string_size = size_t(-1);
-  using error_code = json::error_code;
-  using string_view = json::string_view;
-
+struct Handler : JsonEvents {
   bool on_document_begin(error_code&) { return stack.reset(), true; }
-  bool on_document_end(error_code&) { return true; }
   bool on_object_begin(error_code& ec) { return keys.emplace_back(), count(ec); }
   bool on_object_end(size_t n, error_code&) { return keys.pop_back(), stack.push_object(n), true; }
   bool on_array_begin(error_code& ec) { return count(ec); }
@@ -47,7 +40,6 @@ struct Handler {
   }
   bool on_string_part(string_view s, size_t, error_code&) { return stack.push_chars(s), true; }
   bool on_string(string_view s, size_t, error_code& ec) { return stack.push_string(s), count(ec); }
-  bool on_number_part(string_view, error_code&) { return true; }
   bool on_int64(int64_t i, string_view, error_code& ec) { return stack.push_int64(i), count(ec); }
   bool on_uint64(uint64_t u, string_view, error_code& ec) { return stack.push_uint64(u), count(ec); }
   bool on_double(double d, string_view, error_code& ec) {
@@ -56,8 +48,6 @@ struct Handler {
   }
   bool on_bool(bool b, error_code& ec) { return stack.push_bool(b), count(ec); }
   bool on_null(error_code& ec) { return stack.push_null(), count(ec); }
-  bool on_comment_part(string_view, error_code&) { return true; }
-  bool on_comment(string_view, error_code&) { return true; }
 
   bool count(error_code& ec) {
     if (++values > kMaxValues) ec = json::error::array_too_large;

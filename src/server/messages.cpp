@@ -64,9 +64,7 @@ Result<json::value> read_message(const json::value& value, const std::string& na
   for (const auto& member : message) {
     // null is what clients send for what a message does not have.
     const bool known = member.key() == "role" || member.key() == "content";
-    if (!known && !member.value().is_null()) {
-      return unsupported(name + "." + std::string(std::string_view(member.key()).substr(0, 64)));
-    }
+    if (!known && !member.value().is_null()) return unsupported(name + "." + std::string(member.key()));
   }
   const json::value* content = message.if_contains("content");
   if (!content) return bad_field("invalid_value", "must be there", name + ".content");

@@ -49,7 +49,7 @@ int main(int count, char** arguments) {
   const auto backend = value_of(make_cuda_backend({.max_rows = rows}));
   backend->spare(option(count, arguments, "copies", "1")[0] ? *backend->device_memory() / 2 : 0);
   const auto begin = Clock::now();
-  const auto runner = value_of(cli::BenchRunner::open(file, *backend, sequences, tokens));
+  const auto runner = value_of(cli::BenchRunner::open(file, *backend, sequences, tokens, CacheType::f16));
   const double load = std::chrono::duration<double>(Clock::now() - begin).count();
   std::printf("{\"model\": \"%s\", \"device\": \"%s\", \"load_s\": %.3f, \"bytes_per_token\": %lld,\n \"prefill\": [",
               arguments[1], backend->device().c_str(), load, static_cast<long long>(bytes_read_per_token(*file)));

@@ -36,6 +36,19 @@ def single(program):
             yield a, gateway
 
 
+@pytest.fixture(scope="module", autouse=True)
+def dead_pair(program):
+    """Two upstreams that died, and a gateway in front, while the other tests run."""
+    with Stub("a") as a, Stub("b") as b:
+        config = {"upstreams": [openai_upstream("a", a), openai_upstream("b", b, standby=True)]}
+        with Gateway(program, config).wait_up() as gateway:
+            a.healthy = b.healthy = False
+            assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 503, 5)
+            a.health_times.clear()
+            b.health_times.clear()
+            yield a, b, gateway, time.time()
+
+
 def events(gateway, body, path="/v1/chat/completions"):
     """(status, data of each event) of a stream."""
     status, _, text = gateway.post(path, body)
@@ -114,17 +127,15 @@ def test_h1_refused_and_hanging(single):
                       [(502, "upstream_unreachable"), (503, "no_upstream")], 2)
 
 
-@pytest.mark.parametrize("mode", ["bad_json", "huge"])
-def test_h3_nonsense_is_502_in_bounded_memory(program, mode):
-    with Stub("a", mode=mode) as a, Gateway(program, {"upstreams": [openai_upstream("a", a)]}).wait_up() as gateway:
-        check_h3(a, gateway)
-
-
-def check_h3(a, gateway):
+def test_h3_nonsense_is_502_in_bounded_memory(single):
+    a, gateway = single
+    a.mode = "bad_json"
     before = gateway.snapshot()["rss"]
     assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (502, "upstream_bad_answer")
     a.mode = "huge"
-    assert code_of(gateway.post("/v1/chat/completions", STREAM)) == (502, "upstream_bad_answer")
+    for body in (STREAM, CHAT, STREAM, CHAT):
+        assert code_of(gateway.post("/v1/chat/completions", body)) == (502, "upstream_answer_too_large")
+    assert gateway.upstreams()["a"]["instances"][0]["state"] == "closed", "it works: only its answers are too large"
     assert gateway.snapshot()["rss"] - before < 16 << 20
 
 
@@ -177,17 +188,6 @@ def test_h5_a_client_that_leaves_closes_the_upstream(single):
     sock.close()
     assert eventually(lambda: a.disconnects, 2)
     assert a.disconnects[0] - left < 0.25
-
-
-def test_h6_dead_upstreams_are_probed_gently_and_come_back(pair):
-    a, b, gateway = pair
-    a.healthy = b.healthy = False
-    assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 503, 5)
-    a.health_times.clear()
-    time.sleep(6)
-    assert all(later - earlier >= 0.95 for earlier, later in zip(a.health_times, a.health_times[1:]))
-    a.healthy = True
-    assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 200, 5)
 
 
 def test_h6_a_loop_is_508(program):
@@ -344,3 +344,31 @@ def test_sigterm_drains(single):
     asking.join()
     assert result[0][0] == 200 and result[0][1][-1] == "[DONE]"
     assert gateway.process.wait(10) == 0
+
+
+def test_h6_upstreams_that_are_dead_for_a_minute_are_probed_gently_and_come_back(dead_pair):
+    a, b, gateway, since = dead_pair
+    time.sleep(max(0, since + 60 - time.time()))
+    for stub in (a, b):
+        assert len(stub.health_times) >= 30, "it is asked all the time"
+        assert all(later - earlier >= 0.95 for earlier, later in zip(stub.health_times, stub.health_times[1:]))
+    assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (503, "no_upstream")
+    a.healthy = True
+    assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 200, 5)
+
+
+def test_the_log_says_why(program):
+    """Why an upstream does not come up, and who refused what."""
+    with Stub("a") as a, Stub("b", mode=404) as b:
+        a.healthy = False
+        config = {"upstreams": [openai_upstream("a", a), openai_upstream("b", b)]}
+        with Gateway(program, config).wait_up("b") as gateway:
+            assert eventually(lambda: "a: not up: /v1/models answers with status 503" in gateway.log(), 5)
+            for _ in range(3):
+                assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (502, "upstream_refused")
+            told = "b: a request failed: upstream_refused: the upstream refuses the gateway's key, model name or path (status 404)"
+            assert gateway.log().count(told) == 1
+            b.mode = "die"
+            for _ in range(3):
+                gateway.post("/v1/chat/completions", CHAT)
+            assert eventually(lambda: "b: down: " in gateway.log(), 5)

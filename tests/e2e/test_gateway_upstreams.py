@@ -66,8 +66,16 @@ def test_a_program_dies_with_a_gateway_that_is_killed(program, tmp_path):
 def test_a_program_that_cannot_start_is_said_so(program, tmp_path):
     bad = started("sup3") | {"command": ["/does/not/exist", "{port}"]}
     with Gateway(program, {"log_dir": str(tmp_path), "upstreams": [bad]}) as gateway:
-        assert eventually(lambda: "cannot be started" in gateway.log(), 5)
+        assert eventually(lambda: "sup3: the program cannot be started: /does/not/exist" in gateway.log(), 5)
         assert gateway.post("/v1/chat/completions", CHAT)[0] == 503
+
+
+def test_a_program_that_ends_or_never_listens_is_said_so(program, tmp_path):
+    ends = started("sup5") | {"command": ["sh", "-c", "echo {port} >&2; exit 7"]}
+    silent = started("sup6", timeouts={"start_ms": 1500, "stop_ms": 500}) | {"command": ["sh", "-c", "sleep 20 # {port}"]}
+    with Gateway(program, {"log_dir": str(tmp_path), "upstreams": [ends, silent]}) as gateway:
+        assert eventually(lambda: f"sup5: ended with status 7; what it wrote is in {tmp_path}/sup5-0.log" in gateway.log(), 5)
+        assert eventually(lambda: "sup6: does not come up (the upstream cannot be reached): started again" in gateway.log(), 5)
 
 
 def test_instances_share_one_queue(program, tmp_path):

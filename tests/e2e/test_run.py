@@ -291,6 +291,15 @@ def test_ctrl_c_stops_the_answer_and_then_leaves(chat):
     assert terminal.exit_code() == 130
 
 
+def test_ctrl_c_is_a_key_as_soon_as_the_prompt_shows(chat):
+    terminal = chat()
+    for _ in range(200):
+        terminal.ask("/stats", "answers")
+        assert not termios.tcgetattr(terminal.fd)[3] & termios.ISIG
+    terminal.type("/exit\r")
+    assert terminal.exit_code() == 0
+
+
 def test_history_is_kept_for_its_owner_only(chat, tmp_path):
     terminal = chat()
     terminal.ask("/system remembered words", "System prompt: remembered words")

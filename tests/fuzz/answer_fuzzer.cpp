@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gateway/body.h"
-#include "gateway/event_reader.h"
+#include "net/event_reader.h"
 #include "net/http_response_parser.h"
 
 namespace {
@@ -25,7 +25,7 @@ struct Verdict {
 // dropped.
 Verdict parse(std::string_view bytes, size_t step) {
   HttpResponseParser parser;
-  martlet::gateway::EventReader reader(4096);
+  martlet::net::EventReader reader(4096);
   std::string buffer;
   Verdict out;
   bool reading = true;

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "base/utf8.h"
 #include "chat/jinja/objects.h"
 #include "chat/jinja/represent.h"
 
@@ -68,7 +69,7 @@ Value raise_exception(const Call& call) {
   text.for_each_run([&message](std::string_view bytes, bool trusted) {
     message += trusted ? std::string(bytes) : std::string("...");
   });
-  fail("the template refuses the conversation: " + message.substr(0, 500));
+  fail("the template refuses the conversation: " + std::string(utf8::head(message, 500)));
 }
 
 Value strftime_now(const Call& call) {

@@ -67,6 +67,8 @@ LineEditor::~LineEditor() {
 LineEditor::Input LineEditor::read(const std::string& prompt) {
   state_->prompt = prompt;
   state_->interrupted = false;
+  // The terminal is raw before the prompt shows, not after: a Ctrl-C typed at once is a key already.
+  el_set(state_->editor, EL_PREP_TERM, 1);
   int count = 0;
   const char* line = el_gets(state_->editor, &count);
   if (state_->interrupted) {

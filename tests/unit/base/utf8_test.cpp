@@ -21,6 +21,12 @@ TEST(Utf8, HoldsBackOnlyWhatCanBeCompleted) {
   EXPECT_EQ(complete_prefix(""), 0u);
 }
 
+TEST(Utf8, HeadCutsNoCharacter) {
+  EXPECT_EQ(head("ab\xe2\x82\xac", 9), "ab\xe2\x82\xac");
+  EXPECT_EQ(head("ab\xe2\x82\xac", 4), "ab");
+  EXPECT_EQ(head("ab\xe2\x82\xac", 0), "");
+}
+
 TEST(Utf8, ReplacesMaximalInvalidParts) {
   EXPECT_EQ(replace_invalid("a\xe2\x82z\xff"), "a\xef\xbf\xbdz\xef\xbf\xbd");
 }

@@ -73,6 +73,10 @@ struct Bad {
   const char* says;
 };
 
+void PrintTo(const Bad& bad, std::ostream* out) {
+  *out << bad.says;
+}
+
 class BadConfig : public testing::TestWithParam<Bad> {};
 
 TEST_P(BadConfig, IsRefusedWithItsLine) {
@@ -89,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"", 1, "not JSON"}, Bad{"{", 1, "not JSON"}, Bad{"{}\n{}", 2, "follows"}, Bad{"[]", 1, "object"},
         Bad{"{}", 1, "needs upstreams"}, Bad{"{\n\"x\": 1}", 2, "not known"},
-        Bad{"{\"queue\": 1,\n\"queue\": 2}", 2, "twice"}, Bad{"{\"queue\":\n \"5\"}", 2, "integer"},
+        Bad{"{\"queue\": 1,\n\"queue\": 2}", 2, "twice"}, Bad{"{\"queue\":\n \"5\"}", 2, "queue: must be an integer"},
         Bad{"{\"queue\": 1e99}", 1, "integer"}, Bad{"{\"listen\": \"8080\"}", 1, "ADDRESS:PORT"},
         Bad{"{\"memory_ceiling\": \"12 parsecs\"}", 1, "bytes"}, Bad{"{\"api_keys\": [\"a b\"]}", 1, "printable"},
         Bad{UPSTREAM("\"kind\": \"vllm\""), 3, "must be one of"},
@@ -97,8 +101,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{UPSTREAM("\"kind\": \"openai\""), 2, "needs a url or a command"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"https://h\""), 3, "not built"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://u@h\""), 3, "user name"},
-        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"instances\": 2"), 2, "needs a command"},
-        Bad{UPSTREAM("\"kind\": \"martlet\", \"instances\": 2"), 2, "once"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"instances\": 2"), 3,
+            "upstreams.instances: is for"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"memory\": 2"), 3, "that the gateway starts"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\",\n\"timeouts\": {\"stop_ms\": 2}"), 4,
+            "timeouts.stop_ms"},
+        Bad{UPSTREAM("\"kind\": \"martlet\", \"api_key\": \"k\""), 3, "needs none"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"context\": -1"), 3, "upstreams.context: must be"},
+        Bad{UPSTREAM("\"kind\": \"martlet\", \"instances\": 2"), 3, "upstreams.instances"},
         Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"memory\": 1, \"command\": [\"x\"]"), 2, "{port}"},
         Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"command\": [\"x\", \"{port}\"]"), 2, "needs memory"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"warm_buckets\": [600]"), 3, "power of two"},

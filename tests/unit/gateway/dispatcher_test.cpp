@@ -46,7 +46,7 @@ UpstreamTraits standby() {
 TEST(Dispatcher, PrefersThenTakesTheStandby) {
   Fleet fleet({standby(), favoured()});
   EXPECT_EQ(fleet.ask(), 1);
-  fleet.dispatcher.instances()[1].breaker.failed(true, fleet.now);
+  fleet.dispatcher.instances()[1].breaker.failed(fleet.dispatcher.instances()[1].breaker.era(), true, fleet.now);
   EXPECT_EQ(fleet.ask(), 0);
 }
 
@@ -132,7 +132,7 @@ TEST(Dispatcher, NobodyWaitsForNobody) {
   fleet.ask();
   std::string code;
   fleet.dispatcher.request({}, fleet.now, [&](Result<size_t> result) { code = result.error().code; });
-  fleet.dispatcher.instances()[0].breaker.failed(true, fleet.now);
+  fleet.dispatcher.instances()[0].breaker.failed(fleet.dispatcher.instances()[0].breaker.era(), true, fleet.now);
   fleet.dispatcher.settle(fleet.now);
   EXPECT_EQ(code, "no_upstream");
   EXPECT_EQ(fleet.ask(), -2);
@@ -154,7 +154,7 @@ TEST(Dispatcher, MemoryPressureAvoidsTheUnbounded) {
 TEST(Dispatcher, WhoAnswersDifferentlyGetsNothing) {
   Fleet fleet({favoured(), standby()});
   fleet.dispatcher.set_apart(1, true);
-  fleet.dispatcher.instances()[0].breaker.failed(true, fleet.now);
+  fleet.dispatcher.instances()[0].breaker.failed(fleet.dispatcher.instances()[0].breaker.era(), true, fleet.now);
   EXPECT_EQ(fleet.ask(), -2);
 }
 
@@ -186,7 +186,7 @@ TEST(Dispatcher, ModelsAreApart) {
   Wish wish;
   wish.model = 1;
   EXPECT_EQ(fleet.ask(wish), 1);
-  fleet.dispatcher.instances()[1].breaker.failed(true, fleet.now);
+  fleet.dispatcher.instances()[1].breaker.failed(fleet.dispatcher.instances()[1].breaker.era(), true, fleet.now);
   EXPECT_EQ(fleet.ask(wish), -2);
 }
 

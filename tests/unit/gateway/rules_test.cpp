@@ -38,24 +38,24 @@ TEST(Breaker, StartsWithTheFirstGoodProbe) {
 
 TEST(Breaker, OpensAfterThreeFailuresInARow) {
   Breaker breaker = up();
-  for (int i = 0; i < 2; ++i) breaker.failed(false, Time{});
-  breaker.succeeded();
-  for (int i = 0; i < 2; ++i) breaker.failed(false, Time{});
+  for (int i = 0; i < 2; ++i) breaker.failed(breaker.era(), false, Time{});
+  breaker.succeeded(breaker.era());
+  for (int i = 0; i < 2; ++i) breaker.failed(breaker.era(), false, Time{});
   EXPECT_TRUE(breaker.admits());
-  breaker.failed(false, Time{});
+  breaker.failed(breaker.era(), false, Time{});
   EXPECT_FALSE(breaker.admits());
 }
 
 TEST(Breaker, OpensAtOnceWhenNobodyListens) {
   Breaker breaker = up();
-  breaker.failed(true, Time{});
+  breaker.failed(breaker.era(), true, Time{});
   EXPECT_EQ(breaker.state(), Breaker::State::open);
 }
 
 TEST(Breaker, ComesBackThroughOneTrial) {
   Clock clock;
   Breaker breaker = up();
-  breaker.failed(true, clock.now);
+  breaker.failed(breaker.era(), true, clock.now);
   breaker.probed(Probe::ok, false, clock.after(500ms));
   EXPECT_EQ(breaker.state(), Breaker::State::open) << "too early";
   breaker.probed(Probe::ok, false, clock.after(500ms));
@@ -63,17 +63,17 @@ TEST(Breaker, ComesBackThroughOneTrial) {
   EXPECT_TRUE(breaker.admits());
   breaker.began();
   EXPECT_FALSE(breaker.admits()) << "one at a time";
-  breaker.abandoned();
+  breaker.abandoned(breaker.era());
   EXPECT_TRUE(breaker.admits());
   breaker.began();
-  breaker.succeeded();
+  breaker.succeeded(breaker.era());
   EXPECT_EQ(breaker.state(), Breaker::State::closed);
 }
 
 TEST(Breaker, WaitsLongerAfterEachTrialThatFailsButNeverBeyondItsBound) {
   Clock clock;
   Breaker breaker = up();
-  breaker.failed(true, clock.now);
+  breaker.failed(breaker.era(), true, clock.now);
   Duration last{};
   for (int i = 0; i < 6; ++i) {
     const Time opened = clock.now;
@@ -82,9 +82,31 @@ TEST(Breaker, WaitsLongerAfterEachTrialThatFailsButNeverBeyondItsBound) {
     EXPECT_LE(clock.now - opened, 4s);
     last = clock.now - opened;
     breaker.began();
-    breaker.failed(false, clock.now);
+    breaker.failed(breaker.era(), false, clock.now);
   }
   EXPECT_EQ(last, 4s);
+}
+
+TEST(Breaker, WhatBeganBeforeItOpenedSaysNothing) {
+  Clock clock;
+  Breaker breaker = up();
+  const Breaker::Era before = breaker.began();
+  breaker.failed(breaker.era(), true, clock.now);
+  breaker.probed(Probe::ok, false, clock.after(1s));
+  ASSERT_EQ(breaker.state(), Breaker::State::half_open);
+  breaker.succeeded(before);
+  EXPECT_EQ(breaker.state(), Breaker::State::half_open) << "an answer of the instance as it was";
+  const Breaker::Era trial = breaker.began();
+  breaker.abandoned(before);
+  EXPECT_FALSE(breaker.admits()) << "the trial still runs";
+  breaker.failed(before, true, clock.now);
+  EXPECT_EQ(breaker.state(), Breaker::State::half_open);
+  breaker.succeeded(trial);
+  EXPECT_EQ(breaker.state(), Breaker::State::closed);
+  breaker.reset();
+  breaker.probed(Probe::ok, false, clock.now);
+  breaker.failed(trial, true, clock.now);
+  EXPECT_EQ(breaker.state(), Breaker::State::closed) << "that was another process";
 }
 
 TEST(Breaker, ABusyServerThatLetsAProbeWaitIsNotDown) {

@@ -100,23 +100,23 @@ class World {
     ASSERT_EQ(std::count(job->wish.tried.begin(), job->wish.tried.end(), index), 0);
     const auto state = instance.breaker.state();
     ASSERT_TRUE(state == Breaker::State::closed || state == Breaker::State::half_open);
-    at(pick(50) * 1ms, [this, job, index] { first_byte(job, index); });
+    at(pick(50) * 1ms, [this, job, index, era = instance.breaker.era()] { first_byte(job, index, era); });
   }
 
-  void first_byte(const std::shared_ptr<Job>& job, Index index) {
+  void first_byte(const std::shared_ptr<Job>& job, Index index, Breaker::Era era) {
     Breaker& breaker = dispatcher_.instances()[index].breaker;
     const int fate = well_ ? 99 : pick(100);
     if (alive_[index] && fate >= 10) {
-      breaker.succeeded();
+      breaker.succeeded(era);
       answer(job, true);
       return at(pick(well_ ? 300 : 1500) * 1ms, [this, index] { dispatcher_.release(index); });
     }
     if (fate < 3) {
-      breaker.abandoned();
+      breaker.abandoned(era);
       answer(job, true);  // the client has left: nothing to say
       return dispatcher_.release(index);
     }
-    breaker.failed(!alive_[index], now_);
+    breaker.failed(era, !alive_[index], now_);
     dispatcher_.release(index);
     job->wish.tried.push_back(index);
     if (job->attempts < 2) return send(job);

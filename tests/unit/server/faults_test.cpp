@@ -99,6 +99,18 @@ TEST(ServerFaults, B8_TemplateArgumentsNeedOptIn) {
                    "chat_template_kwargs.bos_token"}});
 }
 
+TEST(ServerFaults, LongNamesOfUnknownFieldsAreCutBetweenCharacters) {
+  Fixture f;
+  for (const size_t odd : {0, 1, 2}) {
+    std::string name(odd, 'x'), euros;
+    for (int i = 0; i < 50; ++i) name += "\u20ac";
+    for (size_t i = 0; i < (100 - odd) / 3; ++i) euros += "\u20ac";
+    const std::string shown = std::string(odd, 'x') + euros;
+    expect_refused(f, "/v1/completions",
+                   {{R"({"prompt":"a",")" + name + R"(":1})", "unsupported_parameter", shown.c_str()}});
+  }
+}
+
 TEST(ServerFaults, B10_Messages) {
   Fixture f;
   expect_refused(f, "/v1/chat/completions",
@@ -188,9 +200,9 @@ TEST(ServerFaults, D4_EmptyPromptAndLongPrompt) {
                   {R"({"prompt":")" + std::string(4096, 'a') + "\"}", "context_length_exceeded", "prompt"}});
 }
 
-// Keys that share one value of std::hash (MurmurHash64A with a known seed): a hash table of them takes quadratic time. The
-// two blocks of eight bytes differ, once the hash has mixed them, in the highest bit alone, which no multiplication moves:
-// two in a row of the same kind leave the same state.
+// Keys that share one value of std::hash (MurmurHash64A with a known seed): a hash table of them takes quadratic time.
+// The two blocks of eight bytes differ, once the hash has mixed them, in the highest bit alone, which no multiplication
+// moves: two in a row of the same kind leave the same state.
 std::vector<std::string> colliding_keys(int groups) {
   const std::string a = "\xd6\xa8\x63\x34\xd7\x8e\xc8\xbb", b = "\xd6\xa8\x20\x4e\x72\x74\x70\x4a";
   std::vector<std::string> keys;

@@ -1,9 +1,9 @@
-#include "gateway/event_reader.h"
+#include "net/event_reader.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace martlet::gateway {
+namespace martlet::net {
 namespace {
 
 // The value of a line "name: value" when it has that name.
@@ -48,4 +48,4 @@ std::optional<Event> EventReader::next() {
   return out;
 }
 
-}  // namespace martlet::gateway
+}  // namespace martlet::net

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace martlet::gateway {
+namespace martlet::net {
 
 struct Event {
   std::string name;  // of an "event:" line; mostly empty
@@ -31,4 +31,4 @@ class EventReader {
   bool has_data_ = false;
 };
 
-}  // namespace martlet::gateway
+}  // namespace martlet::net
