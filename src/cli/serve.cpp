@@ -152,7 +152,6 @@ Result<std::string> ready_line(Server& server, const Flags& flags) {
   if (flags.models.empty() && !flags.folder.empty())
     return fmt::format("ready: {} serves {} models, each loaded when it is asked for", server.address(), count);
   MARTLET_ASSIGN(const server::ModelManager::Model model, server.models().acquire_now("default"));
-  if (const std::string note = fit_note(model->engine->plan()); !note.empty()) server.note(note);
   std::string out = fmt::format("ready: {} serves {} with a context of {} tokens", server.address(),
                                 printable(model->name), model->engine->context());
   if (count > 1) out += fmt::format(" and {} more, loaded when asked for", count - 1);

@@ -30,13 +30,16 @@ class ServedFile final : public server::ModelSource {
   const std::string& name() const override { return name_; }
 
   Result<Plan> plan(const Allowance& allowance) override {
-    return plan_model(within(allowance),
-                      allowance.memory > 0 ? Ceiling{allowance.memory, "beside the other models"} : ceiling_);
+    const Ceiling beside{allowance.memory, "beside the other models"};
+    MARTLET_ASSIGN(Plan plan, plan_model(within(allowance), allowance.memory > 0 ? beside : ceiling_));
+    if (allowance.context == 0) fit_note_ = fit_note(plan);
+    return plan;
   }
 
   Result<std::shared_ptr<const ServedModel>> load(const Allowance& allowance) override {
     MARTLET_ASSIGN(Loaded loaded, cli::load(within(allowance)));
     if (!loaded.chat_template) note_("this model's chat template cannot be used: chat requests will be refused");
+    if (!fit_note_.empty()) note_(fit_note_);
     return served(std::move(loaded));
   }
 
@@ -52,6 +55,7 @@ class ServedFile final : public server::ModelSource {
   const std::string name_;
   const Ceiling ceiling_;
   const std::function<void(const std::string&)> note_;
+  std::string fit_note_;  // of the last plan that was free to choose the context
 };
 
 }  // namespace
