@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-MemoryGroup walk_up(int version, const fs::path& mount, const std::string& group) {
-  MemoryGroup out{version, {}};
+ControlGroup walk_up(int version, const fs::path& mount, const std::string& group) {
+  ControlGroup out{version, {}};
   fs::path path = mount / fs::path(group).lexically_normal().relative_path();
   for (;; path = path.parent_path()) {
     out.folders.push_back(path);
@@ -20,17 +20,22 @@ MemoryGroup walk_up(int version, const fs::path& mount, const std::string& group
 
 }  // namespace
 
-std::vector<MemoryGroup> memory_groups(const fs::path& root, const std::string& membership) {
-  std::vector<MemoryGroup> out;
+std::vector<ControlGroup> control_groups(const fs::path& root, const std::string& membership,
+                                         const std::string& controller) {
+  std::vector<ControlGroup> out;
   std::istringstream lines(membership);
   // Each line is id:controllers:path; version 2 has no controllers.
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") out.push_back(walk_up(2, root, group));
-    if (controllers.find(",memory,") != std::string::npos) out.push_back(walk_up(1, root / "memory", group));
+    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    if (controllers.empty()) {
+      out.push_back(walk_up(2, root, group));
+      out.push_back(walk_up(2, root / "unified", group));  // beside version 1
+    } else if (("," + controllers + ",").find("," + controller + ",") != std::string::npos) {
+      out.push_back(walk_up(1, root / controller, group));
+      if (controllers != controller) out.push_back(walk_up(1, root / controllers, group));
+    }
   }
   return out;
 }

@@ -11,15 +11,17 @@
 
 namespace martlet {
 
-// The folders of one process's groups under one version's memory controller.
-struct MemoryGroup {
+// The folders of one process's groups under one controller of one version.
+struct ControlGroup {
   int version;                                 // 1 or 2
   std::vector<std::filesystem::path> folders;  // the group's own first, then its ancestors up to the mount
 };
 
-// `membership`: the text of /proc/self/cgroup; `root`: where the hierarchies are mounted (/sys/fs/cgroup). In a
-// container the group's path is often outside what is mounted; the mount itself is then the container's own group.
-std::vector<MemoryGroup> memory_groups(const std::filesystem::path& root, const std::string& membership);
+// `membership`: the text of /proc/self/cgroup; `root`: where the hierarchies are mounted (/sys/fs/cgroup);
+// `controller`: "memory", "cpu" ... Folders need not exist. In a container the group's path is often outside what is
+// mounted; the mount itself is then the container's own group.
+std::vector<ControlGroup> control_groups(const std::filesystem::path& root, const std::string& membership,
+                                         const std::string& controller);
 
 // Files of the kernel: short texts, read in one go. Empty, or nothing, where there is no such file or field.
 std::string read_kernel_file(const std::filesystem::path& path);

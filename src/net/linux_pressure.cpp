@@ -109,7 +109,7 @@ class Group {
 class LinuxPressure final : public PressureSource {
  public:
   LinuxPressure(const fs::path& proc, const fs::path& cgroups) : machine_(proc / "pressure/memory") {
-    for (const MemoryGroup& group : memory_groups(cgroups, read_kernel_file(proc / "self/cgroup"))) {
+    for (const ControlGroup& group : control_groups(cgroups, read_kernel_file(proc / "self/cgroup"), "memory")) {
       for (const fs::path& folder : group.folders) groups_.emplace_back(group.version, folder);
     }
     read();  // where the counters stand now

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+
+#include "base/control_group.h"
 
 #ifdef __APPLE__
 #include <mach/mach.h>
@@ -16,23 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream out;
-  out << file.rdbuf();
-  return out.str();
-}
+// Version 1 says "no limit" by a number near 2^63.
+constexpr int64_t kNoLimit = int64_t{1} << 60;
 
-// The number after `name` at the beginning of a line; -1 when there is none ("max" among them).
-int64_t field(const std::string& text, const std::string& name) {
-  for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
-    if (at > 0 && text[at - 1] != '\n') continue;
-    const char* begin = text.c_str() + at + name.size();
-    char* end = nullptr;
-    const long long value = std::strtoll(begin, &end, 10);
-    return end == begin ? -1 : value;
-  }
-  return -1;
+int64_t field(const std::string& text, const char* name) {
+  return std::max<int64_t>(find_kernel_field(text, name).value_or(0), 0);
 }
 
 class LinuxMemoryUse final : public MemoryUseSource {
@@ -40,27 +28,24 @@ class LinuxMemoryUse final : public MemoryUseSource {
   LinuxMemoryUse(fs::path proc, fs::path cgroups) : proc_(std::move(proc)), cgroups_(std::move(cgroups)) {}
 
   MemoryUse read() override {
-    const std::string machine = read_text(proc_ / "meminfo");
-    MemoryUse out{std::max<int64_t>(field(machine, "MemTotal:"), 0) << 10,
-                  std::max<int64_t>(field(machine, "MemAvailable:"), 0) << 10};
-    const std::string groups = "\n" + read_text(proc_ / "self/cgroup");
-    const size_t own = groups.find("\n0::/");
-    if (own == groups.npos) return out;
-    fs::path path = groups.substr(own + 5, groups.find('\n', own + 1) - own - 5);
-    for (;; path = path.parent_path()) {
-      tighten(out, cgroups_ / path);
-      if (path.empty()) return out;
+    const std::string machine = read_kernel_file(proc_ / "meminfo");
+    MemoryUse out{field(machine, "MemTotal:") << 10, field(machine, "MemAvailable:") << 10};
+    for (const ControlGroup& group : control_groups(cgroups_, read_kernel_file(proc_ / "self/cgroup"), "memory")) {
+      for (const fs::path& folder : group.folders) tighten(out, folder, group.version == 2);
     }
+    return out;
   }
 
  private:
   // Pages of files that were not used lately can be had again at once.
-  static void tighten(MemoryUse& out, const fs::path& group) {
-    const int64_t limit = field(read_text(group / "memory.max"), "");
-    if (limit <= 0) return;
-    const int64_t current = std::max<int64_t>(field(read_text(group / "memory.current"), ""), 0);
-    const int64_t idle = std::max<int64_t>(field(read_text(group / "memory.stat"), "inactive_file "), 0);
-    const MemoryUse here{limit, std::clamp<int64_t>(limit - current + idle, 0, limit)};
+  static void tighten(MemoryUse& out, const fs::path& group, bool version_2) {
+    const int64_t limit = read_kernel_number(group / (version_2 ? "memory.max" : "memory.limit_in_bytes")).value_or(0);
+    if (limit <= 0 || limit >= kNoLimit) return;
+    const int64_t held =
+        read_kernel_number(group / (version_2 ? "memory.current" : "memory.usage_in_bytes")).value_or(0);
+    const int64_t idle =
+        field(read_kernel_file(group / "memory.stat"), version_2 ? "inactive_file" : "total_inactive_file");
+    const MemoryUse here{limit, std::clamp<int64_t>(limit - std::max<int64_t>(held, 0) + idle, 0, limit)};
     if (here.share() > out.share()) out = here;
   }
 
@@ -72,7 +57,7 @@ class SimulatedMemoryUse final : public MemoryUseSource {
   explicit SimulatedMemoryUse(std::string path) : path_(std::move(path)) {}
   MemoryUse read() override {
     constexpr int64_t kTotal = int64_t{1} << 30;
-    const double share = std::clamp(std::strtod(read_text(path_).c_str(), nullptr), 0.0, 1.0);
+    const double share = std::clamp(std::strtod(read_kernel_file(path_).c_str(), nullptr), 0.0, 1.0);
     return {kTotal, kTotal - static_cast<int64_t>(share * static_cast<double>(kTotal))};
   }
 

@@ -49,7 +49,7 @@ int64_t machine_ceiling(int64_t bytes) {
 
 std::optional<int64_t> cgroup_room(const fs::path& root, const std::string& membership, int64_t own) {
   std::optional<int64_t> room;
-  for (const MemoryGroup& group : memory_groups(root, membership)) {
+  for (const ControlGroup& group : control_groups(root, membership, "memory")) {
     for (const fs::path& folder : group.folders) {
       if (const auto found = room_in(folder, group.version, own)) room = std::min(*found, room.value_or(*found));
     }

@@ -10,6 +10,8 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
+#include "base/printable.h"
+
 namespace martlet::server {
 namespace {
 
@@ -63,6 +65,19 @@ void AccessLog::request(std::string_view id, const char* route, int status, std:
                  status, milliseconds);
   } else {
     logger_->log(level, "{} {} {} {:.1f} ms", id, route, status, milliseconds);
+  }
+}
+
+void AccessLog::completion(const CompletionReport& r) {
+  if (json_) {
+    logger_->info(R"("event":"completion","id":{},"model":{},"outcome":{},"prompt_tokens":{},"cached_tokens":{},)"
+                  R"("output_tokens":{},"queued_ms":{:.3f},"first_token_ms":{:.3f},"ms":{:.3f})",
+                  quoted(r.id), quoted(r.model), quoted(r.outcome), r.prompt_tokens, r.cached_tokens, r.output_tokens,
+                  r.queued * 1e3, r.first_token * 1e3, r.took * 1e3);
+  } else {
+    logger_->info("{} {} {}: {} tokens ({} cached) in, {} out, first after {:.1f} ms, {:.1f} ms", r.id,
+                  printable(r.model), r.outcome, r.prompt_tokens, r.cached_tokens, r.output_tokens, r.first_token * 1e3,
+                  r.took * 1e3);
   }
 }
 

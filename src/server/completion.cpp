@@ -91,7 +91,7 @@ void Completion::deliver(Event event) {
 void Completion::begin() {
   begun_ = true;
   setup_.exchange->on_close([weak = weak_from_this()] {
-    if (auto self = weak.lock()) self->over_ = true, self->cancel_all();
+    if (auto self = weak.lock(); self && !self->over_) self->over("client_left"), self->cancel_all();
   });
   if (request_.stream && !over_) {
     setup_.exchange->begin_stream(net::sse_head(), std::string(net::kSseComment));
@@ -192,7 +192,7 @@ void Completion::emit(size_t index, Delta delta, bool last) {
 }
 
 void Completion::fail(const Error& error) {
-  over_ = true;
+  over(error.code);
   cancel_all();
   if (!request_.stream) return setup_.exchange->reply(error_response(error));
   setup_.exchange->write(net::sse_event(error_body(error)));
@@ -200,7 +200,7 @@ void Completion::fail(const Error& error) {
 }
 
 void Completion::complete() {
-  over_ = true;
+  over("complete");
   if (request_.stream) {
     if (request_.include_usage) setup_.exchange->write(net::sse_event(format_->usage_chunk(header_, usage())));
     setup_.exchange->write(net::kSseDone);
@@ -231,6 +231,19 @@ AnswerUsage Completion::usage() const {
     if (i == 0) out.miss = choices_[i].finish.usage.miss;
   }
   return out;
+}
+
+void Completion::over(std::string_view outcome) {
+  over_ = true;
+  if (!setup_.log) return;
+  const AnswerUsage used = usage();
+  const Choice& choice = choices_.front();
+  const auto since = [&](Clock::time_point to) {
+    return std::max(std::chrono::duration<double>(to - setup_.arrived).count(), 0.0);
+  };
+  setup_.log->completion({setup_.exchange->request().id, setup_.model->name, outcome, used.prompt_tokens,
+                          used.cached_tokens, used.output_tokens, choice.finish.usage.queued_seconds,
+                          since(choice.first), since(Clock::now())});
 }
 
 void Completion::observe(const Choice& choice) {

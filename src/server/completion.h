@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/exchange.h"
+#include "server/access_log.h"
 #include "server/answer_format.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
@@ -24,6 +25,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     std::shared_ptr<net::Exchange> exchange;
     std::function<void(std::function<void()>)> post;  // to the I/O thread
     Metrics* metrics = nullptr;
+    AccessLog* log = nullptr;  // null: nobody wants to know
     Endpoint endpoint = Endpoint::chat;
     int32_t tenant = 0;
     Clock::time_point arrived;
@@ -68,6 +70,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void cancel_all();
   AnswerUsage usage() const;
   void observe(const Choice& choice);
+  void over(std::string_view outcome);
 
   Setup setup_;
   ApiRequest request_;

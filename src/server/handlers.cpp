@@ -125,7 +125,7 @@ void Handlers::complete(ExchangePointer exchange, Endpoint endpoint) {
                         }
                         forget_inputs(*request, *to);
                         const auto post = [http = http_](std::function<void()> task) { http->post(std::move(task)); };
-                        Completion::start({model, to, post, &metrics_, endpoint, tenant, arrived}, std::move(*request),
+                        Completion::start({model, to, post, &metrics_, log_, endpoint, tenant, arrived}, std::move(*request),
                                           std::move(prompts));
                         return {};
                       });

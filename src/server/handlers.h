@@ -11,6 +11,7 @@
 #include "net/exchange.h"
 #include "net/http_server.h"
 #include "net/memory_pressure.h"
+#include "server/access_log.h"
 #include "server/api_keys.h"
 #include "server/metrics.h"
 #include "server/model_manager.h"
@@ -19,9 +20,9 @@ namespace martlet::server {
 
 class Handlers {
  public:
-  // `keys` say whose a request is; they and `models` live longer than this.
-  Handlers(ApiPolicy policy, const ApiKeys& keys, ModelManager& models)
-      : policy_(policy), keys_(keys), models_(models) {}
+  // `keys` say whose a request is; they, `models` and `log` live longer than this. `log`: of completions; may be null.
+  Handlers(ApiPolicy policy, const ApiKeys& keys, ModelManager& models, AccessLog* log)
+      : policy_(policy), keys_(keys), models_(models), log_(log) {}
   void attach(net::HttpServer* http) { http_ = http; }  // before the first request
 
   void open() { open_ = true; }  // there are models to ask for
@@ -61,6 +62,7 @@ class Handlers {
   ApiPolicy policy_;
   const ApiKeys& keys_;
   ModelManager& models_;
+  AccessLog* const log_;
   net::HttpServer* http_ = nullptr;
   Metrics metrics_;
   std::atomic<bool> open_{false}, draining_{false}, refusing_{false};

@@ -32,7 +32,7 @@ struct Server::State : net::HttpHandler {
       : access(options.http.host, options.api_keys),
         log(options.json_log, options.live_line),
         models(options.memory, options.keep_alive),
-        handlers(options.policy, access.keys(), models),
+        handlers(options.policy, access.keys(), models, options.log_requests ? &log : nullptr),
         log_requests(options.log_requests) {}
 
   std::optional<HttpResponse> screen(const HttpRequest& head) override;

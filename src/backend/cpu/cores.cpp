@@ -8,6 +8,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/control_group.h"
+
 #ifdef __linux__
 #include <sched.h>
 #elif defined(__APPLE__)
@@ -17,7 +19,7 @@
 namespace martlet::cpu {
 namespace {
 
-std::string first_line(const std::string& path) {
+std::string first_line(const std::filesystem::path& path) {
   std::string line;
   std::ifstream file(path);
   std::getline(file, line);
@@ -75,41 +77,23 @@ int quota_of(double quota, double period) {
   return quota > 0 && period > 0 ? std::max(1, static_cast<int>(quota / period)) : std::numeric_limits<int>::max();
 }
 
-int quota_v1(const std::string& folder) {
-  double quota = 0, period = 0;
-  std::istringstream(first_line(folder + "/cpu.cfs_quota_us")) >> quota;
-  std::istringstream(first_line(folder + "/cpu.cfs_period_us")) >> period;
-  return quota_of(quota, period);
-}
-
-int quota_v2(const std::string& folder) {
+int quota_in(const std::filesystem::path& folder, int version) {
   double quota = 0, period = 0;  // "max 100000" leaves the quota 0
-  std::istringstream(first_line(folder + "/cpu.max")) >> quota >> period;
+  if (version == 2) {
+    std::istringstream(first_line(folder / "cpu.max")) >> quota >> period;
+  } else {
+    std::istringstream(first_line(folder / "cpu.cfs_quota_us")) >> quota;
+    std::istringstream(first_line(folder / "cpu.cfs_period_us")) >> period;
+  }
   return quota_of(quota, period);
 }
 
 // The tightest quota from the process's group up to the root of the hierarchy.
-int tightest(const std::string& mount, std::string group, int (*quota)(const std::string&)) {
-  int out = quota(mount);
-  for (; group.size() > 1; group.resize(group.rfind('/'))) out = std::min(out, quota(mount + group));
-  return out;
-}
-
 int cgroup_quota(const std::string& root) {
   int out = std::numeric_limits<int>::max();
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/user.slice" or "0::/user.slice"
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
-                      group = line.substr(second + 1);
-    if (group.empty() || group[0] != '/') continue;
-    const std::string base = root + "/sys/fs/cgroup";
-    if (controllers == ",,") {
-      out = std::min({out, tightest(base, group, quota_v2), tightest(base + "/unified", group, quota_v2)});
-    } else if (controllers.find(",cpu,") != std::string::npos) {
-      out = std::min({out, tightest(base + "/cpu", group, quota_v1), tightest(base + "/cpu,cpuacct", group, quota_v1)});
-    }
+  const std::string membership = read_kernel_file(root + "/proc/self/cgroup");
+  for (const ControlGroup& group : control_groups(root + "/sys/fs/cgroup", membership, "cpu")) {
+    for (const auto& folder : group.folders) out = std::min(out, quota_in(folder, group.version));
   }
   return out;
 }

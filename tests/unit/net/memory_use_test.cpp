@@ -43,6 +43,16 @@ TEST_F(MemoryUseFiles, OfTheTightestGroup) {
   EXPECT_DOUBLE_EQ(read().share(), 0.6) << "the machine is tighter";
 }
 
+TEST_F(MemoryUseFiles, OfAGroupOfVersion1) {
+  write("proc/self/cgroup", "4:memory:/a/b\n0::/\n");
+  write("cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+  write("cgroup/memory/a/memory.limit_in_bytes", "100000\n");
+  write("cgroup/memory/a/memory.usage_in_bytes", "95000\n");
+  write("cgroup/memory/a/memory.stat", "cache 7\ntotal_inactive_file 5000\n");
+  EXPECT_EQ(read().total, 100000);
+  EXPECT_DOUBLE_EQ(read().share(), 0.9);
+}
+
 TEST_F(MemoryUseFiles, Simulated) {
   const auto source = simulated_memory_use(root_ / "share");
   EXPECT_DOUBLE_EQ(source->read().share(), 0);
