@@ -40,7 +40,6 @@ struct Key {
 
 // What someone might look for, and is not built.
 constexpr std::pair<const char*, const char*> kNotBuilt[] = {
-    {"hedge_after_ms", "hedging is not built"},
     {"gateway_tokenizes", "token ids cannot be sent to upstreams: that is not built"},
 };
 
@@ -315,6 +314,7 @@ const std::vector<Key<UpstreamConfig>> kUpstreamKeys = {
     {"drafts", boolean(&UpstreamConfig::drafts)},
     {"draft_length", integer(&UpstreamConfig::draft_length, 1, 64)},
     {"drafts_off", read_drafts_off},
+    {"hedge_after_ms", milliseconds(&UpstreamConfig::hedge_after, 1)},
     {"when", part(&UpstreamConfig::when, kConditionKeys)},
     {"timeouts", part(&UpstreamConfig::timeouts, kTimeoutKeys)},
 };

@@ -58,6 +58,7 @@ struct UpstreamConfig {
   bool drafts = false;                            // it speculates ...
   int draft_length = 4;                           // tokens a step, to estimate by where answers do not report
   std::string drafts_off_field, drafts_off_json;  // ... unless this member of the body has this value
+  std::chrono::milliseconds hedge_after{0};       // without a first byte, a second instance is asked too; 0: never
   Conditions when;
   UpstreamTimeouts timeouts;
 
