@@ -73,15 +73,9 @@ Attempt::Attempt(Incoming& incoming, Granted granted)
 
 asio::awaitable<Outcome> Attempt::run() {
   const Lease lease(core_, granted_.instance);
-  const std::shared_ptr<net::HttpPeer> peer = core_.peers[granted_.instance];
   if (incoming_.left || outrun()) co_return failed({});
+  const std::shared_ptr<net::HttpPeer> peer = core_.peers[granted_.instance];
   if (!peer) co_return failed(network_error("upstream_unreachable", "the upstream is not there"));
-  Outcome outcome = co_await exchange_with(peer);
-  if (!outcome.answered) call_->cancel();
-  co_return outcome;
-}
-
-asio::awaitable<Outcome> Attempt::exchange_with(const std::shared_ptr<net::HttpPeer>& peer) {
   const UpstreamTimeouts& timeouts = upstream_.config.timeouts;
   call_ = std::make_shared<net::HttpCall>(
       *core_.io, peer, net::HttpCallTimeouts{timeouts.connect, timeouts.first_byte, timeouts.between});
@@ -89,18 +83,26 @@ asio::awaitable<Outcome> Attempt::exchange_with(const std::shared_ptr<net::HttpP
   std::string body;
   net::HttpCallRequest request = request_for(body);
   Result<net::HttpAnswerHead> head = co_await call_->send(std::move(request));
-  if (!head) co_return failed(std::move(head.error()));
   body = {};
-  const Verdict verdict = verdict_of(head->status);
+  if (!head) co_return failed(std::move(head.error()));
+  Outcome outcome = co_await relay(*head);
+  if (!outcome.answered) call_->cancel();
+  co_return outcome;
+}
+
+asio::awaitable<Outcome> Attempt::relay(const net::HttpAnswerHead& head) {
+  const Verdict verdict = verdict_of(head.status);
+  if (verdict != Verdict::answer && verdict != Verdict::pass_on) {
+    co_return failed(verdict_error(verdict, head.status));
+  }
+  const bool events = incoming_.facts.stream && head.field("content-type").starts_with("text/event-stream");
   Outcome outcome;
   if (verdict == Verdict::pass_on) {
-    outcome = co_await relay_refusal(*head);
-  } else if (verdict != Verdict::answer) {
-    co_return failed(verdict_error(verdict, head->status));
-  } else if (incoming_.facts.stream && head->field("content-type").starts_with("text/event-stream")) {
+    outcome = co_await relay_refusal(head);
+  } else if (events) {
     outcome = co_await relay_stream();
   } else {
-    outcome = co_await relay_whole(head->status);
+    outcome = co_await relay_whole(head.status);
   }
   co_return outcome;
 }

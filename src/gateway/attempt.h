@@ -69,7 +69,7 @@ class Attempt {
   size_t upstream() const { return upstream_index_; }
 
  private:
-  boost::asio::awaitable<Outcome> exchange_with(const std::shared_ptr<net::HttpPeer>& peer);
+  boost::asio::awaitable<Outcome> relay(const net::HttpAnswerHead& head);
   boost::asio::awaitable<Outcome> relay_whole(int status);
   boost::asio::awaitable<Outcome> relay_stream();
   boost::asio::awaitable<Outcome> relay_refusal(const net::HttpAnswerHead& head);

@@ -295,6 +295,7 @@ const std::vector<Key<UpstreamConfig>> kUpstreamKeys = {
     {"kind", choice(&UpstreamConfig::kind, kKinds)},
     {"serves", text(&UpstreamConfig::serves)},
     {"model", text(&UpstreamConfig::model)},
+    {"file", text(&UpstreamConfig::file)},
     {"command", list(&UpstreamConfig::command, text_of)},
     {"url", read_url},
     {"api_key",
@@ -390,6 +391,7 @@ constexpr const char* kNeedsCommand = "is for upstreams that have a command";
 constexpr Unused kUnused[] = {
     {"", "instances", is_supervised, kNeedsCommand},
     {"", "memory", [](const UpstreamConfig& u) { return u.port == 0; }, "is for upstreams that the gateway starts"},
+    {"", "file", is_outside, "kind martlet's file is its model"},
     {"", "api_key", is_outside, "kind martlet runs inside the gateway and needs none"},
     {"timeouts", "start_ms", is_supervised, kNeedsCommand},
     {"timeouts", "stop_ms", is_supervised, kNeedsCommand},

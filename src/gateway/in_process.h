@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "gateway/parity.h"
 #include "server/server.h"
 
 namespace martlet::gateway {
@@ -26,11 +27,14 @@ class InProcess {
   static Result<std::unique_ptr<InProcess>> start(UpstreamConfig& upstream, const Engines& engines, size_t max_body,
                                                   bool json_log);
   bool failed() const { return server_->failed(); }
+  const Fingerprint& facts() const { return facts_; }  // of the model's file
   void drain(double seconds) { server_->drain(seconds); }
 
  private:
-  explicit InProcess(std::unique_ptr<server::Server> server) : server_(std::move(server)) {}
+  InProcess(std::unique_ptr<server::Server> server, Fingerprint facts)
+      : server_(std::move(server)), facts_(std::move(facts)) {}
   std::unique_ptr<server::Server> server_;
+  Fingerprint facts_;
 };
 
 }  // namespace martlet::gateway
