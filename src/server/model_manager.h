@@ -78,7 +78,7 @@ class ModelManager {
   Result<ModelInfo> find(const std::string& name) const;
   std::vector<Model> loaded() const;  // not leases: drop them before anything blocks
   EngineStats retired() const;        // what unloaded models counted
-  bool failed() const;                // an engine cannot go on
+  std::optional<Error> failure() const;  // why an engine cannot go on
 
   void drop_caches();  // of all loaded models
   void unload_idle();
