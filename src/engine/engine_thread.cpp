@@ -153,7 +153,7 @@ bool EngineThread::step() {
       backend.submit(model_->id(), step->batch, step->choices, [&] { return model_->forward(backend); });
   const Status status = backend.wait(ticket, step->chosen, step->top);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  check_weights();                                                     // before anything computed from them is believed
+  check_weights();  // before anything computed from them is believed
   if (!status && status.error().kind == ErrorKind::io) fail(status.error());
   if (!failure_) scheduler_.commit(*step, status, seconds);  // append, emit, publish, free
   return true;

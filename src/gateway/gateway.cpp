@@ -360,8 +360,11 @@ void Gateway::drain(double seconds) {
   for (const auto& engine : s.inside) engine->drain(0);
 }
 
-bool Gateway::failed() const {
-  return std::any_of(state_->inside.begin(), state_->inside.end(), [](const auto& engine) { return engine->failed(); });
+std::optional<Error> Gateway::failure() const {
+  for (const auto& engine : state_->inside) {
+    if (std::optional<Error> failure = engine->failure()) return failure;
+  }
+  return std::nullopt;
 }
 
 std::string Gateway::address() const {

@@ -26,7 +26,7 @@ class InProcess {
   // `max_body`: bytes of a request's body that it takes at least.
   static Result<std::unique_ptr<InProcess>> start(UpstreamConfig& upstream, const Engines& engines, size_t max_body,
                                                   bool json_log);
-  bool failed() const { return server_->failed(); }
+  std::optional<Error> failure() const { return server_->failure(); }
   const Fingerprint& facts() const { return facts_; }  // of the model's file
   void drain(double seconds) { server_->drain(seconds); }
 

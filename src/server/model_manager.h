@@ -76,8 +76,8 @@ class ModelManager {
   int64_t memory() const;
   std::vector<ModelInfo> list() const;
   Result<ModelInfo> find(const std::string& name) const;
-  std::vector<Model> loaded() const;  // not leases: drop them before anything blocks
-  EngineStats retired() const;        // what unloaded models counted
+  std::vector<Model> loaded() const;     // not leases: drop them before anything blocks
+  EngineStats retired() const;           // what unloaded models counted
   std::optional<Error> failure() const;  // why an engine cannot go on
 
   void drop_caches();  // of all loaded models
