@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -66,13 +67,13 @@ struct EngineStats {
   std::array<uint64_t, kPrefixMisses> prefix_lookups{};  // admitted requests by PrefixMiss
   Histogram step_seconds{0.00025}, step_rows{1}, step_sequences{1};
   SpeculationStats speculation;
-  bool failed = false;  // the model file changed under us: no request is taken any more
+  std::optional<Error> failure;  // the model file changed, or the device is lost: no request is taken any more
 
   // Of several engines together.
   EngineStats& operator+=(const EngineStats& other) {
     running += other.running, queued += other.queued;
     pages_total += other.pages_total, pages_used += other.pages_used, pages_cached += other.pages_cached;
-    failed |= other.failed;
+    if (!failure) failure = other.failure;
     return add_counters(other);
   }
   // What only ever grows.

@@ -112,7 +112,8 @@ class Backend {
 
   // Runs `forward` on the batch and chooses one token for each output row. wait() returns them in the order of
   // Batch::outputs; `top` receives, row after row, Choice::top entries for each choice that wants log-probabilities.
-  // A device fault makes wait() fail ("device_error"): the requests of that step fail, the backend stays usable.
+  // A fault makes wait() fail: the requests of that step fail, and the backend stays usable unless the error's kind is
+  // `io` (a device that is lost).
   virtual Ticket submit(ModelId model, const Batch& batch, std::span<const Choice> choices,
                         FunctionRef<Outputs()> forward) = 0;
   virtual Status wait(Ticket ticket, std::span<Chosen> chosen, std::span<TokenLogprob> top) = 0;

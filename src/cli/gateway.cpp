@@ -54,11 +54,11 @@ Status run(const Flags& flags) {
   signals.may_drain();
   std::printf("ready: %s\n", gateway->address().c_str());
   std::fflush(stdout);
-  bool failed = false;
-  while (!failed && !signals.wait_for(kFailureCheck)) failed = gateway->failed();
-  gateway->note(failed ? "an engine inside cannot go on: draining" : "draining");
+  std::optional<Error> failure;
+  while (!failure && !signals.wait_for(kFailureCheck)) failure = gateway->failure();
+  gateway->note(failure ? "an engine inside cannot go on: draining" : "draining");
   gateway->drain(kDrainSeconds);
-  if (failed) return model_changed();
+  if (failure) return *failure;
   return {};
 }
 

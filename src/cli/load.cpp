@@ -64,10 +64,6 @@ Result<Loaded> load(const LoadOptions& options) {
   return Loaded{api_name(options.model, path), path, file, tokenizer, find_template(*file), std::move(engine)};
 }
 
-Error model_changed() {
-  return {ErrorKind::io, "model_file_changed", "the model file changed while it was served; start again", ""};
-}
-
 std::shared_ptr<const server::ServedModel> served(Loaded loaded) {
   const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   return std::make_shared<server::ServedModel>(

@@ -42,7 +42,4 @@ std::string api_name(const std::string& model, const std::string& path);
 // The model as a server answers from it, from now on.
 std::shared_ptr<const server::ServedModel> served(Loaded loaded);
 
-// Why a program ends whose engine cannot go on.
-Error model_changed();
-
 }  // namespace martlet::cli

@@ -174,7 +174,7 @@ Status serve(Flags& flags) {
   std::fflush(stdout);
   LiveLine live(*server);
   while (!signals.wait_for(kFailureCheck)) {
-    if (server->failed()) return model_changed();
+    if (std::optional<Error> failure = server->failure()) return *failure;
     if (flags.server.live_line) live.update();
   }
   if (flags.server.live_line) live.wipe();

@@ -7,8 +7,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kIdleCheck{200};
 
-Error file_changed(ErrorKind kind) {
-  return {kind, "model_file_changed", "the model file was changed or cut short while in use; load it again", ""};
+Error file_changed() {
+  return {ErrorKind::io, "model_file_changed", "the model file was changed or cut short while in use; load it again",
+          ""};
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ EngineStats EngineThread::stats() const {
 void EngineThread::report() {
   mailbox_.ended(scheduler_.take_ended());
   EngineStats stats = scheduler_.stats();
-  stats.failed = failed_;
+  stats.failure = failure_;
   stats.shape_compilations = static_cast<uint64_t>(parts_.backend->shape_compilations());
   {
     const std::lock_guard lock(mutex_);
@@ -98,7 +99,7 @@ void EngineThread::run(std::promise<Status>& opened) {
   }
   scheduler_.end_all(FinishReason::cancelled, nullptr);
   report();
-  if (!failed_) save_cache();
+  if (!failure_) save_cache();
   close();
 }
 
@@ -152,16 +153,21 @@ bool EngineThread::step() {
       backend.submit(model_->id(), step->batch, step->choices, [&] { return model_->forward(backend); });
   const Status status = backend.wait(ticket, step->chosen, step->top);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  check_weights();                                          // before anything computed from them is believed
-  if (!failed_) scheduler_.commit(*step, status, seconds);  // append, emit, publish, free
+  check_weights();  // before anything computed from them is believed
+  if (!status && status.error().kind == ErrorKind::io) fail(status.error());
+  if (!failure_) scheduler_.commit(*step, status, seconds);  // append, emit, publish, free
   return true;
 }
 
 void EngineThread::check_weights() {
-  if (!failed_ && parts_.weights_intact()) return;
-  failed_ = true;
-  mailbox_.close(file_changed(ErrorKind::unavailable));
-  const Error error = file_changed(ErrorKind::io);
+  if (!parts_.weights_intact()) fail(file_changed());
+}
+
+void EngineThread::fail(const Error& error) {
+  failure_ = error;
+  Error refusal = error;
+  refusal.kind = ErrorKind::unavailable;
+  mailbox_.close(std::move(refusal));
   scheduler_.end_all(FinishReason::error, &error);
 }
 

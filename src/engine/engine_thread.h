@@ -65,13 +65,14 @@ class EngineThread final : public Engine {
   void save_cache();
   void note(const std::string& text);
   void check_weights();
+  void fail(const Error& error);  // ends every request; no more are taken
 
   Parts parts_;
   Mailbox mailbox_;
   Scheduler scheduler_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Speculator> speculator_;
-  bool failed_ = false;
+  std::optional<Error> failure_;
 
   mutable std::mutex mutex_;  // guards stats_
   std::condition_variable changed_;

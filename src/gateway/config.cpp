@@ -40,7 +40,6 @@ struct Key {
 
 // What someone might look for, and is not built.
 constexpr std::pair<const char*, const char*> kNotBuilt[] = {
-    {"hedge_after_ms", "hedging is not built"},
     {"gateway_tokenizes", "token ids cannot be sent to upstreams: that is not built"},
 };
 
@@ -296,6 +295,7 @@ const std::vector<Key<UpstreamConfig>> kUpstreamKeys = {
     {"kind", choice(&UpstreamConfig::kind, kKinds)},
     {"serves", text(&UpstreamConfig::serves)},
     {"model", text(&UpstreamConfig::model)},
+    {"file", text(&UpstreamConfig::file)},
     {"command", list(&UpstreamConfig::command, text_of)},
     {"url", read_url},
     {"api_key",
@@ -315,6 +315,7 @@ const std::vector<Key<UpstreamConfig>> kUpstreamKeys = {
     {"drafts", boolean(&UpstreamConfig::drafts)},
     {"draft_length", integer(&UpstreamConfig::draft_length, 1, 64)},
     {"drafts_off", read_drafts_off},
+    {"hedge_after_ms", milliseconds(&UpstreamConfig::hedge_after, 1)},
     {"when", part(&UpstreamConfig::when, kConditionKeys)},
     {"timeouts", part(&UpstreamConfig::timeouts, kTimeoutKeys)},
 };
@@ -390,6 +391,7 @@ constexpr const char* kNeedsCommand = "is for upstreams that have a command";
 constexpr Unused kUnused[] = {
     {"", "instances", is_supervised, kNeedsCommand},
     {"", "memory", [](const UpstreamConfig& u) { return u.port == 0; }, "is for upstreams that the gateway starts"},
+    {"", "file", is_outside, "kind martlet's file is its model"},
     {"", "api_key", is_outside, "kind martlet runs inside the gateway and needs none"},
     {"timeouts", "start_ms", is_supervised, kNeedsCommand},
     {"timeouts", "stop_ms", is_supervised, kNeedsCommand},

@@ -42,6 +42,7 @@ struct UpstreamConfig {
   UpstreamKind kind = UpstreamKind::openai;
   std::string serves = "default";    // the model name that clients ask for
   std::string model;                 // what the upstream calls it; kind martlet: a file, alias or reference
+  std::string file;                  // the GGUF that it runs, to compare by; may be empty
   std::vector<std::string> command;  // started and supervised; "{port}" stands for a free port
   std::string host;                  // of `url`
   uint16_t port = 0;                 // of `url`; 0: supervised or in-process
@@ -58,6 +59,7 @@ struct UpstreamConfig {
   bool drafts = false;                            // it speculates ...
   int draft_length = 4;                           // tokens a step, to estimate by where answers do not report
   std::string drafts_off_field, drafts_off_json;  // ... unless this member of the body has this value
+  std::chrono::milliseconds hedge_after{0};       // without a first byte, a second instance is asked too; 0: never
   Conditions when;
   UpstreamTimeouts timeouts;
 

@@ -13,7 +13,7 @@ namespace {
 std::vector<Upstream> make_upstreams(const GatewayConfig& config) {
   std::vector<Upstream> out;
   for (const UpstreamConfig& upstream : config.upstreams)
-    out.push_back({upstream, {}, DraftRule(config.drafts), {}, {}, {}, {}, {}});
+    out.push_back({upstream, {}, DraftRule(config.drafts), {}, {}, {}, {}, {}, {}});
   return out;
 }
 

@@ -28,6 +28,7 @@ struct Upstream {
   DraftRule drafts;
   PairedRates draft_rates;
   std::string version;                     // as it says when it is compared; may be empty
+  Fingerprint file_facts;                  // of its model's file; empty where that is not known
   std::optional<Fingerprint> fingerprint;  // absent until it was asked
   std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted

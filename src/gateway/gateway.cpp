@@ -7,6 +7,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "gateway/file_facts.h"
 #include "gateway/forward.h"
 #include "gateway/memory_sum.h"
 #include "gateway/preparation.h"
@@ -265,6 +266,13 @@ Error about(const UpstreamConfig& upstream, Error error) {
   return error;
 }
 
+Result<Fingerprint> file_facts_of(const UpstreamConfig& upstream) {
+  if (upstream.file.empty()) return Fingerprint();
+  Result<Fingerprint> facts = facts_of_file(upstream.file);
+  if (!facts) return about(upstream, std::move(facts.error()));
+  return facts;
+}
+
 // Drops what does not belong on this machine, and adds up what the rest takes.
 Status prepare_config(GatewayConfig& config, const Engines& engines) {
   const Machine machine = this_machine();
@@ -291,6 +299,7 @@ Status prepare_config(GatewayConfig& config, const Engines& engines) {
 Status Gateway::check(GatewayConfig config, const Engines& engines) {
   MARTLET_TRY(prepare_config(config, engines));
   for (const UpstreamConfig& upstream : config.upstreams) {
+    MARTLET_TRY(file_facts_of(upstream));
     if (!upstream.supervised() || net::find_program(upstream.command[0])) continue;
     return about(upstream, {ErrorKind::io, "cannot_start", "there is no such program", upstream.command[0]});
   }
@@ -299,16 +308,23 @@ Status Gateway::check(GatewayConfig config, const Engines& engines) {
 
 Result<std::unique_ptr<Gateway>> Gateway::start(GatewayConfig config, const Engines& engines, bool json_log) {
   MARTLET_TRY(prepare_config(config, engines));
+  std::vector<Fingerprint> facts;
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    MARTLET_ASSIGN(Fingerprint read, file_facts_of(upstream));
+    facts.push_back(std::move(read));
+  }
   std::vector<std::unique_ptr<InProcess>> inside;
   for (UpstreamConfig& upstream : config.upstreams) {
     if (upstream.kind != UpstreamKind::martlet) continue;
     auto engine = InProcess::start(upstream, engines, config.max_body, json_log);
     if (!engine) return about(upstream, std::move(engine.error()));
+    facts[&upstream - config.upstreams.data()] = (*engine)->facts();
     inside.push_back(std::move(*engine));
   }
   auto state = std::make_unique<State>(std::move(config), json_log);
   state->inside = std::move(inside);
   Core& core = state->core;
+  for (size_t u = 0; u < facts.size(); ++u) core.upstreams[u].file_facts = std::move(facts[u]);
   MARTLET_TRY(state->supervisor.prepare());
   MARTLET_ASSIGN(state->http, net::HttpServer::open(http_options(core.config), *state));
   core.http = state->http.get();
@@ -344,8 +360,11 @@ void Gateway::drain(double seconds) {
   for (const auto& engine : s.inside) engine->drain(0);
 }
 
-bool Gateway::failed() const {
-  return std::any_of(state_->inside.begin(), state_->inside.end(), [](const auto& engine) { return engine->failed(); });
+std::optional<Error> Gateway::failure() const {
+  for (const auto& engine : state_->inside) {
+    if (std::optional<Error> failure = engine->failure()) return failure;
+  }
+  return std::nullopt;
 }
 
 std::string Gateway::address() const {

@@ -24,9 +24,8 @@ class Gateway {
 
   // New requests get 503, running ones finish or are cut after `seconds`; then the gateway ends.
   void drain(double seconds);
-  // True when an engine of its own cannot go on (its model file changed): whoever started the gateway is to start it
-  // again.
-  bool failed() const;
+  // Why an engine of its own cannot go on, when one cannot: whoever started the gateway is to start it again.
+  std::optional<Error> failure() const;
   std::string address() const;
   void note(std::string_view text);
 

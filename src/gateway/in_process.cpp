@@ -1,5 +1,6 @@
 #include "gateway/in_process.h"
 
+#include "gateway/file_facts.h"
 #include "gateway/trace.h"
 
 namespace martlet::gateway {
@@ -28,7 +29,9 @@ Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, co
   upstream.model = "default";
   if (upstream.context == 0) upstream.context = model->engine->context();
   server->serve(model);
-  return std::unique_ptr<InProcess>(new InProcess(std::move(server)));
+  const auto& chat_template = model->chat_template;
+  return std::unique_ptr<InProcess>(
+      new InProcess(std::move(server), facts_of(*model->tokenizer, chat_template ? chat_template->get() : nullptr)));
 }
 
 }  // namespace martlet::gateway

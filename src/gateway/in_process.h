@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "gateway/parity.h"
 #include "server/server.h"
 
 namespace martlet::gateway {
@@ -25,12 +26,15 @@ class InProcess {
   // `max_body`: bytes of a request's body that it takes at least.
   static Result<std::unique_ptr<InProcess>> start(UpstreamConfig& upstream, const Engines& engines, size_t max_body,
                                                   bool json_log);
-  bool failed() const { return server_->failed(); }
+  std::optional<Error> failure() const { return server_->failure(); }
+  const Fingerprint& facts() const { return facts_; }  // of the model's file
   void drain(double seconds) { server_->drain(seconds); }
 
  private:
-  explicit InProcess(std::unique_ptr<server::Server> server) : server_(std::move(server)) {}
+  InProcess(std::unique_ptr<server::Server> server, Fingerprint facts)
+      : server_(std::move(server)), facts_(std::move(facts)) {}
   std::unique_ptr<server::Server> server_;
+  Fingerprint facts_;
 };
 
 }  // namespace martlet::gateway

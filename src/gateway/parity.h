@@ -11,9 +11,10 @@ namespace martlet::gateway {
 
 // What was seen of an upstream: by the name of a question ("vocabulary/3"), its answer. The part before the slash is
 // the aspect that a difference is named after:
-//   vocabulary  token ids of texts             (tokenize routes)
-//   bos         whether a bare text gets a BOS token (tokenize routes, usage of completions)
-//   template    text or token count of chats   (apply-template routes, usage of chats)
+//   vocabulary  token ids of texts, all pieces (tokenize routes, files)
+//   special     BOS, EOS and stop tokens       (files)
+//   bos         whether a bare text gets a BOS token (usage of completions, files)
+//   template    text or token count of chats   (apply-template routes, usage of chats, files)
 //   greedy      first token of chats           (chats)
 //   stop        where an answer ends           (chats)
 using Fingerprint = std::map<std::string, std::string>;

@@ -11,6 +11,8 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "gateway/questions.h"
+
 namespace martlet::gateway {
 
 namespace asio = boost::asio;
@@ -20,29 +22,6 @@ namespace {
 
 constexpr size_t kAnswerBytes = 1u << 20;
 constexpr std::chrono::seconds kElection{3};  // how long a better upstream may take to become the one to compare with
-
-// Texts on which tokenizers part: white space, digits, case, scripts, emoji, code, what looks like a control token.
-constexpr const char* kTexts[] = {"Hello world",
-                                  "  two  spaces\n\n\tand a tab",
-                                  "3.14159 and 1234567",
-                                  "naïve façade Straße",
-                                  "नमस्ते 你好 こんにちは",
-                                  "👩‍👩‍👧‍👦 🙂",
-                                  "for (int i = 0; i < n; ++i) { x[i] *= 2; }",
-                                  "<|im_start|>user"};
-
-json::array chat(std::initializer_list<std::pair<const char*, const char*>> messages) {
-  json::array out;
-  for (const auto& [role, content] : messages) out.push_back(json::object{{"role", role}, {"content", content}});
-  return out;
-}
-
-// Chats on which templates part: with and without a system message, several turns, blanks at the ends.
-std::vector<json::array> chats() {
-  return {chat({{"user", "What is the capital of France?"}}),
-          chat({{"system", "Answer in one word."}, {"user", "Which colour has the sky?"}}),
-          chat({{"user", "Hi."}, {"assistant", "Hello!"}, {"user", "  Count to three.  "}})};
-}
 
 class Preparation {
  public:
@@ -168,7 +147,7 @@ asio::awaitable<void> Preparation::ask_chats() {
 }
 
 asio::awaitable<void> Preparation::ask_completion() {
-  json::object body{{"model", upstream_.config.model}, {"prompt", "Hello"}, {"max_tokens", 1}, {"temperature", 0}};
+  json::object body{{"model", upstream_.config.model}, {"prompt", kBareText}, {"max_tokens", 1}, {"temperature", 0}};
   std::optional<json::object> answer = co_await ask("/v1/completions", std::move(body));
   if (!answer) co_return;
   const std::string counted = text_at(*answer, "/usage/prompt_tokens");
@@ -181,6 +160,8 @@ asio::awaitable<void> Preparation::compare() {
   co_await ask_template();
   co_await ask_chats();
   co_await ask_completion();
+  // What it could not be asked its file may say.
+  seen_.insert(upstream_.file_facts.begin(), upstream_.file_facts.end());
   if (still_there()) core_.saw(core_.dispatcher.instances()[instance_].upstream, std::move(seen_));
 }
 

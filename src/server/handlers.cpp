@@ -179,7 +179,7 @@ void Handlers::detokenize(std::shared_ptr<net::Exchange> exchange) {
 
 // Open to everybody, so it counts and names nothing.
 void Handlers::health(std::shared_ptr<net::Exchange> exchange) {
-  const char* state = draining_ ? "draining" : !open_ ? "loading" : models_.failed() ? "failed" : "ok";
+  const char* state = draining_ ? "draining" : !open_ ? "loading" : models_.failure() ? "failed" : "ok";
   if (std::string_view(state) != "ok") return exchange->reply(health_response(state));
   const MemoryReport memory = this->memory();
   const EngineStats stats = total_stats();

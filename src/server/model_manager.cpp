@@ -322,9 +322,11 @@ EngineStats ModelManager::retired() const {
   return state_->retired;
 }
 
-bool ModelManager::failed() const {
-  const std::vector<Model> models = loaded();
-  return std::any_of(models.begin(), models.end(), [](const Model& m) { return m->engine->stats().failed; });
+std::optional<Error> ModelManager::failure() const {
+  for (const Model& model : loaded()) {
+    if (const std::optional<Error> failure = model->engine->stats().failure) return failure;
+  }
+  return std::nullopt;
 }
 
 void ModelManager::drop_caches() {

@@ -76,9 +76,9 @@ class ModelManager {
   int64_t memory() const;
   std::vector<ModelInfo> list() const;
   Result<ModelInfo> find(const std::string& name) const;
-  std::vector<Model> loaded() const;  // not leases: drop them before anything blocks
-  EngineStats retired() const;        // what unloaded models counted
-  bool failed() const;                // an engine cannot go on
+  std::vector<Model> loaded() const;     // not leases: drop them before anything blocks
+  EngineStats retired() const;           // what unloaded models counted
+  std::optional<Error> failure() const;  // why an engine cannot go on
 
   void drop_caches();  // of all loaded models
   void unload_idle();

@@ -124,8 +124,8 @@ void Server::drain(double seconds) {
   state_->http->stop(kFlushTime);
 }
 
-bool Server::failed() const {
-  return state_->models.failed();
+std::optional<Error> Server::failure() const {
+  return state_->models.failure();
 }
 
 EngineStats Server::stats() const {

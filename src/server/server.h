@@ -41,8 +41,8 @@ class Server {
   void serve(std::shared_ptr<const ServedModel> model);
   // New requests get 503, running ones finish or end with an error after `seconds`; then the server stops.
   void drain(double seconds);
-  // True when an engine cannot go on (its model file changed).
-  bool failed() const;
+  // Why an engine cannot go on (its model file changed, its device is lost), when one cannot.
+  std::optional<Error> failure() const;
   void note(std::string_view text);  // into the log: fixed words
   EngineStats stats() const;         // of all models
   MemoryReport memory() const;

@@ -51,6 +51,12 @@ def nano_with_bad_template(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def nano_with_another_template(tmp_path_factory):
+    """One line end less in each message."""
+    return make_nano(tmp_path_factory.mktemp("models") / "another_template.gguf", CHATML.replace("\n", "", 1))
+
+
+@pytest.fixture(scope="session")
 def default_model():
     path = os.environ.get("MARTLET_TEST_MODEL")
     if not path or not Path(path).is_file():

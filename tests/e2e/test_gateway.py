@@ -202,6 +202,41 @@ def test_h6_a_loop_is_508(program):
             assert code_of(gateway.post("/v1/chat/completions", CHAT)) == (508, "loop_detected")
 
 
+@pytest.fixture
+def hedged(program):
+    with Stub("a") as a, Stub("b") as b:
+        config = {"upstreams": [openai_upstream("a", a, hedge_after_ms=200), openai_upstream("b", b, standby=True)]}
+        with Gateway(program, config).wait_up() as gateway:
+            yield a, b, gateway
+
+
+@pytest.mark.parametrize("body", [CHAT, STREAM])
+def test_a_slow_upstream_gets_a_competitor(hedged, body):
+    a, b, gateway = hedged
+    a.first_delay = 3
+    began = time.time()
+    status, _, answer = gateway.post("/v1/chat/completions", body)
+    assert status == 200 and '"from": "b"' in (answer if isinstance(answer, str) else json.dumps(answer))
+    assert 0.2 <= time.time() - began < 1.5 and len(a.requests) == len(b.requests) == 1
+    assert 'outcome="outrun",upstream="a"} 1' in gateway.get("/metrics")[2]
+    assert gateway.upstreams()["a"]["instances"][0]["state"] == "closed", "slow is not dead"
+
+
+def test_a_competitor_may_lose_fail_or_be_the_only_one_that_answers(hedged):
+    a, b, gateway = hedged
+    ask = lambda: gateway.post("/v1/chat/completions", CHAT)
+    assert ask()[2]["from"] == "a" and not b.requests, "fast enough"
+    a.first_delay, b.first_delay = 0.5, 3
+    assert ask()[2]["from"] == "a" and len(b.requests) == 1
+    b.first_delay, b.mode = 0, 500
+    assert ask()[2]["from"] == "a"
+    a.mode, b.mode, b.first_delay = 500, "ok", 0.6
+    assert ask()[2]["from"] == "b"
+    asked, a.mode, b.mode, b.first_delay = len(a.requests) + len(b.requests), 500, 500, 0
+    assert code_of(ask()) == (502, "upstream_error")
+    assert len(a.requests) + len(b.requests) == asked + 2, "two tries in all"
+
+
 def test_names_of_a_request(single):
     a, gateway = single
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"

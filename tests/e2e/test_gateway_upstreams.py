@@ -140,6 +140,18 @@ def test_a_template_that_differs_by_one_newline_is_named_and_not_used(program):
             assert not [r for r in b.requests if r[2].get("messages") == CHAT["messages"]]
 
 
+def test_files_say_what_upstreams_cannot_be_asked(program, nano, nano_with_another_template, default_model):
+    with Stub("a") as a, Stub("b") as b, Stub("c") as c, Stub("d") as d:
+        files = {"a": nano, "b": nano, "c": nano_with_another_template, "d": default_model}
+        config = {"upstreams": [openai_upstream(stub.name, stub, file=str(files[stub.name]), accept_differences=[])
+                                for stub in (a, b, c, d)]}
+        with Gateway(program, config).wait_up("a", "b") as gateway:
+            differences = lambda: {name: u["differences"] for name, u in gateway.upstreams().items()}
+            assert eventually(lambda: differences()["d"], 10)
+            assert differences()["b"] == [] and differences()["c"] == ["template"]
+            assert {"special", "template", "vocabulary"} <= set(differences()["d"])
+
+
 def test_a_difference_may_be_accepted_and_likes_are_interchangeable(program):
     count = lambda text: len(text.split()) + 4
     with Stub("a", count_tokens=count) as a, Stub("b", count_tokens=count) as b, \

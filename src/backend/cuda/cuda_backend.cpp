@@ -221,7 +221,8 @@ Status CudaBackend::capture(OpenModel& model, size_t bucket, FunctionRef<Outputs
   MARTLET_TRY(check(cudaStreamBeginCapture(stream_.handle, cudaStreamCaptureModeThreadLocal), "capturing a step"));
   capturing_ = true;
   Status chosen;
-  {
+  cudaGraph_t captured = nullptr;
+  try {
     const Outputs outputs = forward();
     values(outputs.logits);
     chosen = choose(outputs.logits);
@@ -232,10 +233,14 @@ Status CudaBackend::capture(OpenModel& model, size_t bucket, FunctionRef<Outputs
     };
     keep(graph.logits, outputs.logits);
     keep(graph.hidden, outputs.hidden);
+  } catch (...) {  // a stream left capturing would refuse every later step
+    capturing_ = false;
+    cudaStreamEndCapture(stream_.handle, &captured);
+    if (captured) cudaGraphDestroy(captured);
+    throw;
   }
   turns_.clear();
   capturing_ = false;
-  cudaGraph_t captured = nullptr;
   MARTLET_TRY(check(cudaStreamEndCapture(stream_.handle, &captured), "capturing a step"));
   const cudaError_t made = cudaGraphInstantiate(&graph.exec, captured, 0);
   cudaGraphDestroy(captured);

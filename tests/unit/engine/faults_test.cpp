@@ -107,7 +107,7 @@ TEST(EngineFaults, A12_ChangedFileFailsEverythingAndTakesNothingMore) {
   EXPECT_EQ(finish.error->kind, ErrorKind::io);
   const std::vector<Token> output = running->output();
   EXPECT_EQ(output, expected_output({1, 2, 3}, static_cast<int32_t>(output.size())));
-  fake.stats_when([](const EngineStats& s) { return s.failed; });
+  fake.stats_when([](const EngineStats& s) { return s.failure.has_value(); });
   const Error error = refused(fake, greedy({1}, 1));
   EXPECT_EQ(error.code, "model_file_changed");
   EXPECT_EQ(error.kind, ErrorKind::unavailable);
@@ -116,7 +116,7 @@ TEST(EngineFaults, A12_ChangedFileFailsEverythingAndTakesNothingMore) {
 TEST(EngineFaults, A12_ChangedFileIsNoticedWhenIdle) {
   FakeEngine fake;
   fake.controls->weights_intact = false;
-  fake.stats_when([](const EngineStats& s) { return s.failed; });
+  fake.stats_when([](const EngineStats& s) { return s.failure.has_value(); });
 }
 
 TEST(EngineFaults, DeviceErrorFailsTheRequestsOfThatStepOnly) {
@@ -132,6 +132,21 @@ TEST(EngineFaults, DeviceErrorFailsTheRequestsOfThatStepOnly) {
     EXPECT_EQ(sinks[static_cast<size_t>(t)]->wait().reason, FinishReason::length);
     EXPECT_EQ(sinks[static_cast<size_t>(t)]->output(), expected_output({t}, 30));
   }
+}
+
+TEST(EngineFaults, LostDeviceFailsEverythingAndTakesNothingMore) {
+  FakeEngine fake({.max_sequences = 1});
+  fake.controls->step_milliseconds = 1;
+  const auto running = fake.submit(greedy({1, 2, 3}, 120)), queued = fake.submit(greedy({4}, 1));
+  running->wait_for_tokens(1);
+  fake.controls->lose_device = true;
+  for (const auto& sink : {running, queued}) {
+    const Finish finish = sink->wait();
+    EXPECT_EQ(finish.error->code, "device_error");
+    EXPECT_EQ(finish.error->kind, ErrorKind::io);
+  }
+  fake.stats_when([](const EngineStats& s) { return s.failure && s.failure->code == "device_error"; });
+  EXPECT_EQ(refused(fake, greedy({1}, 1)).kind, ErrorKind::unavailable);
 }
 
 TEST(EngineFaults, QueueFull) {

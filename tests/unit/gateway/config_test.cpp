@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"memory\": 1, \"command\": [\"x\"]"), 2, "{port}"},
         Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"command\": [\"x\", \"{port}\"]"), 2, "needs memory"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"warm_buckets\": [600]"), 3, "power of two"},
-        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"hedge_after_ms\": 5"), 3, "hedging is not built"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"gateway_tokenizes\": true"), 3, "not built"},
         Bad{"{\"pressure\": {\"warning\": 0.9, \"critical\": 0.5},\n\"upstreams\": [{\"name\": \"a\", \"model\": "
             "\"m\", "
             "\"kind\": \"openai\", \"url\": \"http://h\"}]}",

@@ -1,0 +1,106 @@
+#pragma once
+
+// One sending of a request to one instance, and the answer on its way to the client. A request has one attempt, a
+// second when the first fails before its answer begins, or a second beside the first when that one keeps it waiting
+// (hedging); whichever has something to say first answers.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "gateway/body.h"
+#include "gateway/core.h"
+#include "gateway/trace.h"
+#include "net/event_reader.h"
+#include "net/exchange.h"
+#include "net/http_call.h"
+
+namespace martlet::gateway {
+
+class Attempt;
+
+// The client's side of a request, which its attempts share.
+struct Incoming {
+  Incoming(Core& core, std::shared_ptr<net::Exchange> exchange, RequestFacts facts, size_t model);
+
+  Core& core;
+  const std::shared_ptr<net::Exchange> exchange;
+  const RequestFacts facts;
+  const size_t model;
+  const Trace trace;
+  const std::string body;
+  const Time arrived = std::chrono::steady_clock::now();
+  boost::asio::steady_timer taken;   // cancelled when the client has taken bytes, or has left
+  bool left = false;                 // the client
+  const Attempt* speaker = nullptr;  // whose answer the client gets
+  std::function<void()> has_speaker;
+
+  // With the names of the request, and of who answers it.
+  net::HttpResponse named(net::HttpResponse response, const Upstream* upstream) const;
+};
+
+// How an attempt ended.
+struct Outcome {
+  bool answered = false;  // the client has its answer from here, or has left
+  Error error;            // otherwise; without a code: another attempt was faster
+};
+
+// An instance that was granted, as it was then.
+struct Granted {
+  size_t instance;
+  Breaker::Era era;
+};
+
+class Attempt {
+ public:
+  Attempt(Incoming& incoming, Granted granted);
+
+  // Once. The instance counts the request until this ends.
+  boost::asio::awaitable<Outcome> run();
+  void cancel() {
+    if (call_) call_->cancel();
+  }
+  // It went out on a connection that was kept, which the peer may just have been closing.
+  bool was_kept() const { return call_ && call_->was_kept(); }
+  size_t upstream() const { return upstream_index_; }
+
+ private:
+  boost::asio::awaitable<Outcome> relay(const net::HttpAnswerHead& head);
+  boost::asio::awaitable<Outcome> relay_whole(int status);
+  boost::asio::awaitable<Outcome> relay_stream();
+  boost::asio::awaitable<Outcome> relay_refusal(const net::HttpAnswerHead& head);
+  boost::asio::awaitable<void> hold_back();
+  // Sends the events that are there; the error that ends the stream, if one does.
+  std::optional<Error> pass_events(net::EventReader& reader);
+  std::optional<Error> pass_event(net::Event event);
+  net::HttpCallRequest request_for(std::string& body) const;
+  // The answer is good so far: false when another attempt's was first.
+  bool speaks();
+  bool outrun() const { return incoming_.speaker && incoming_.speaker != this; }
+  Outcome failed(Error error);
+  void judge(const Error& error);
+  void learn(const AnswerFacts& facts);
+  void learn_from_arrivals();
+  void show_drafts();
+  // An upstream that shows its own key in an answer does not get it past us.
+  bool shows_key(std::string_view text) const;
+  std::string model_json() const;
+  Breaker& breaker() { return core_.dispatcher.instances()[granted_.instance].breaker; }
+
+  Incoming& incoming_;
+  Core& core_;
+  const Granted granted_;
+  const size_t upstream_index_;
+  Upstream& upstream_;
+  std::shared_ptr<net::HttpCall> call_;
+  bool drafting_ = false, reported_ = false;  // drafts were asked for; the answer counts them
+  DraftEstimate arrivals_;
+  bool held_back_ = false;  // the client took the answer slower than it came
+  bool ended_ = false;      // the stream's own end was passed on
+};
+
+}  // namespace martlet::gateway
