@@ -1,0 +1,39 @@
+#pragma once
+
+// The report of one or more runs: one self-contained HTML page, tables and SVG plots, without script or network.
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/result.h"
+
+namespace martlet::bench {
+
+// All rounds of one engine under one load, pooled.
+struct Cell {
+  std::string engine;
+  Kind kind = Kind::single;
+  int concurrency = 1, instances = 1;
+  std::vector<Measurement> requests;    // of all rounds
+  std::vector<double> aggregate_rates;  // one a round
+  std::vector<double> cold_ttfts;       // likewise, where a first request was measured apart
+  double peak_memory_mib = 0;           // the largest
+  double energy_j = 0;                  // summed; 0: not known
+  Quality quality;                      // summed
+};
+
+// In the order in which they first appear.
+std::vector<Cell> pool(const std::vector<Run>& runs);
+
+// Every result file (*.json) of a folder, oldest first. Errors: ErrorKind::io, and bad_result for a file that is none.
+Result<std::vector<RunFile>> read_results(const std::string& folder);
+
+// Results of different contract versions are never mixed: ErrorKind::usage `contract_mismatch`.
+Result<std::string> html_report(const std::vector<RunFile>& files);
+
+// What changed from `before` to `after`, a line for each load that both have: the ratio of each figure and whether its
+// 95 % interval leaves 1.
+Result<std::string> text_comparison(const RunFile& before, const RunFile& after);
+
+}  // namespace martlet::bench
