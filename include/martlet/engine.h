@@ -37,6 +37,7 @@ struct EngineOptions {
   bool ngram = false;
   Speculation speculation;  // of requests that ask for none of their own
   CacheType cache_type = CacheType::f16;
+  bool prefix_cache = true;  // false: every prompt is computed anew, for measuring
 };
 
 // Counts of values by upper bounds, each twice the one before; the last bucket has none.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/client.h"
+#include "bench/target.h"
 
 namespace martlet::bench {
 
@@ -16,15 +16,13 @@ struct Load {
   int first_prompt = 0;              // where in them this load begins
   int requests = 0;
   int max_tokens = 0;
-  int streams = 1;  // at once to each instance
-  bool offered_at_once =
-      false;  // all are there at the beginning and wait for a free stream; else each is offered when sent
+  int streams = 1;               // at once to each instance
+  bool offered_at_once = false;  // all are there at the beginning and wait; else each is offered when it is sent
 };
 
 // Runs the load to its end, or until `stop` answers true: then what was answered until then is returned. `progress` is
-// called after each answer. Both on the calling thread.
-std::vector<Measurement> run_load(const std::vector<Endpoint>& instances, const Load& load,
-                                  const std::function<void(const Measurement&)>& progress,
-                                  const std::function<bool()>& stop);
+// called after each answer, `stop` ten times a second and before each request, both on the calling thread.
+std::vector<Measurement> run_load(const std::vector<std::unique_ptr<Instance>>& instances, const Load& load,
+                                  const std::function<void(const Measurement&)>& progress, const StopAsked& stop);
 
 }  // namespace martlet::bench

@@ -40,6 +40,17 @@ std::string table(const std::vector<std::string>& head, const std::vector<std::v
   return out + "</table>";
 }
 
+using Figure = double (*)(const Measurement&);
+constexpr std::pair<const char*, Figure> kCompared[] = {{"TTFT", ttft}, {"TPOT", tpot}, {"tokens/s", effective_rate}};
+constexpr double kUnsteady = 1.1;
+
+// "martlet, 8 at once".
+std::string cell_name(const Cell& cell) {
+  if (cell.kind == Kind::sweep) return fmt::format("{}, {} at once", cell.engine, cell.concurrency);
+  if (cell.kind == Kind::dispatch) return fmt::format("{}, {} processes", cell.engine, cell.instances);
+  return cell.engine;
+}
+
 std::string quality_cell(const Quality& q) {
   if (q.tokens == 0) return "not judged";
   return fmt::format("<span{}>{}&thinsp;%</span>", q.passed() ? "" : " class='bad'", format_figure(100 * q.share()));
@@ -67,10 +78,8 @@ std::string load_table(const std::vector<Cell>& cells, Kind kind) {
   std::vector<std::vector<std::string>> rows;
   for (const Cell& cell : cells) {
     if (cell.kind != kind) continue;
-    std::string name = escape_html(cell.engine);
-    if (kind == Kind::sweep) name += fmt::format(", {} at once", cell.concurrency);
-    if (kind == Kind::dispatch) name += fmt::format(", {} instances", cell.instances);
-    rows.push_back(figures_row(cell, name));
+    const char* mark = cell.noise.empty() ? "" : " <span class='bad' title='noisy'>*</span>";
+    rows.push_back(figures_row(cell, escape_html(cell_name(cell)) + mark));
   }
   if (rows.empty()) return {};
   return table({"", "TTFT ms p50 / p90 / p99", "with queue", "TPOT ms (spread)", "tokens/s a request",
@@ -134,6 +143,10 @@ std::string section(const RunFile& file) {
     out += "<p class='noise'>A quick run: fewer and shorter requests than the contract's. Not for comparing.</p>";
   for (const std::string& reason : file.noise)
     out += fmt::format("<p class='noise'>Noisy run: {}</p>", escape_html(reason));
+  for (const Cell& cell : cells)
+    for (const std::string& reason : cell.noise)
+      out += fmt::format("<p class='noise'>* {}: {}</p>", escape_html(cell_name(cell)), escape_html(reason));
+  if (file.interrupted) out += "<p class='noise'>Stopped before its end: what was measured until then.</p>";
   const Machine& m = file.machine;
   out += fmt::format(
       "<p>{}, {} cores, {} GiB, {}; memory read at {} GB/s. Contract version {}, answers of {} tokens at most.</p>",
@@ -172,15 +185,38 @@ std::vector<Cell> pool(const std::vector<Run>& runs) {
              c.instances == run.instances;
     };
     auto cell = std::find_if(cells.begin(), cells.end(), same);
-    if (cell == cells.end()) cell = cells.insert(cell, {run.engine, run.kind, run.concurrency, run.instances});
+    if (cell == cells.end())
+      cell = cells.insert(
+          cell,
+          Cell{.engine = run.engine, .kind = run.kind, .concurrency = run.concurrency, .instances = run.instances});
     cell->requests.insert(cell->requests.end(), run.requests.begin(), run.requests.end());
     cell->aggregate_rates.push_back(aggregate_rate(run.requests));
     if (run.cold && run.cold->ok()) cell->cold_ttfts.push_back(ttft(*run.cold));
     cell->peak_memory_mib = std::max(cell->peak_memory_mib, run.peak_memory_mib);
     cell->energy_j += run.energy_j.value_or(0);
+    for (const std::string& reason : run.noise)
+      if (std::find(cell->noise.begin(), cell->noise.end(), reason) == cell->noise.end()) cell->noise.push_back(reason);
     if (run.quality) cell->quality.tokens += run.quality->tokens, cell->quality.good += run.quality->good;
   }
   return cells;
+}
+
+std::vector<std::string> unsteady(const std::vector<Run>& runs) {
+  std::vector<std::string> out;
+  for (const Cell& cell : pool(runs)) {
+    const Summary rates = summarize(cell.aggregate_rates);
+    if (rates.count < 2 || rates.minimum <= 0 || rates.maximum / rates.minimum < kUnsteady) continue;
+    out.push_back(
+        fmt::format("{}: its rounds differ by {:.0f} %", cell_name(cell), 100 * (rates.maximum / rates.minimum - 1)));
+  }
+  return out;
+}
+
+Result<RunFile> read_result(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream bytes;
+  if (!in || !(bytes << in.rdbuf())) return Error{ErrorKind::io, "cannot_read", "a result cannot be read", path};
+  return from_json(bytes.str(), path);
 }
 
 Result<std::vector<RunFile>> read_results(const std::string& folder) {
@@ -195,11 +231,7 @@ Result<std::vector<RunFile>> read_results(const std::string& folder) {
   std::sort(paths.begin(), paths.end());
   std::vector<RunFile> files;
   for (const auto& path : paths) {
-    std::ifstream in(path, std::ios::binary);
-    std::ostringstream bytes;
-    if (!in || !(bytes << in.rdbuf()))
-      return Error{ErrorKind::io, "cannot_read", "a result cannot be read", path.string()};
-    MARTLET_ASSIGN(RunFile file, from_json(bytes.str(), path.string()));
+    MARTLET_ASSIGN(RunFile file, read_result(path.string()));
     files.push_back(std::move(file));
   }
   std::stable_sort(files.begin(), files.end(), [](const RunFile& a, const RunFile& b) { return a.date < b.date; });
@@ -235,8 +267,7 @@ Result<std::string> text_comparison(const RunFile& before, const RunFile& after)
     });
     if (b == new_cells.end()) continue;
     out += fmt::format("{} {} (streams {}, processes {})\n", a.engine, kind_name(a.kind), a.concurrency, a.instances);
-    for (const auto& [name, figure] :
-         {std::pair{"TTFT", ttft}, std::pair{"TPOT", tpot}, std::pair{"tokens/s", effective_rate}}) {
+    for (const auto& [name, figure] : kCompared) {
       const Change c = compare(values(a, figure), values(*b, figure));
       if (c.ratio > 0) {
         out += fmt::format("  {:9} x {:.3f} (95 %: {:.3f} to {:.3f}){}\n", name, c.ratio, c.low, c.high,

@@ -21,10 +21,17 @@ struct Cell {
   double peak_memory_mib = 0;           // the largest
   double energy_j = 0;                  // summed; 0: not known
   Quality quality;                      // summed
+  std::vector<std::string> noise;       // of all rounds, each reason once
 };
 
 // In the order in which they first appear.
 std::vector<Cell> pool(const std::vector<Run>& runs);
+
+// One result. Errors: ErrorKind::io, and ErrorKind::usage `bad_result`.
+Result<RunFile> read_result(const std::string& path);
+
+// Loads whose rounds differ so much that the machine must have changed meanwhile: a line each.
+std::vector<std::string> unsteady(const std::vector<Run>& runs);
 
 // Every result file (*.json) of a folder, oldest first. Errors: ErrorKind::io, and bad_result for a file that is none.
 Result<std::vector<RunFile>> read_results(const std::string& folder);

@@ -34,7 +34,7 @@ template <class Io>
 void members(Io& io, Run& r) {
   io("engine", r.engine)("kind", r.kind)("concurrency", r.concurrency)("instances", r.instances)("round", r.round);
   io("cold", r.cold)("requests", r.requests)("peak_memory_mib", r.peak_memory_mib)("energy_j", r.energy_j);
-  io("quality", r.quality);
+  io("harness_cores", r.harness_cores)("quality", r.quality)("noise", r.noise);
 }
 
 template <class Io>
@@ -45,13 +45,14 @@ void members(Io& io, EngineInfo& e) {
 template <class Io>
 void members(Io& io, Machine& m) {
   io("processor", m.processor)("system", m.system)("cores", m.cores)("memory_gib", m.memory_gib);
-  io("bandwidth_gb_s", m.bandwidth_gb_s);
+  io("bandwidth_gb_s", m.bandwidth_gb_s)("bandwidth_after_gb_s", m.bandwidth_after_gb_s);
 }
 
 template <class Io>
 void members(Io& io, RunFile& f) {
   io("contract_version", f.contract_version)("contract_sha256", f.contract_sha256)("date", f.date);
   io("martlet_version", f.martlet_version)("model", f.model)("quick", f.quick)("max_tokens", f.max_tokens);
+  io("context", f.context)("threads", f.threads)("interrupted", f.interrupted);
   io("command", f.command)("machine", f.machine)("noise", f.noise)("engines", f.engines)("runs", f.runs);
 }
 
@@ -68,7 +69,7 @@ class Writer {
   static json::value write(double v) { return v; }
   static json::value write(int v) { return v; }
   static json::value write(bool v) { return v; }
-  static json::value write(const std::string& v) { return text(v); }
+  static json::value write(std::string& v) { return text(v); }
   static json::value write(Kind v) { return text(kind_name(v)); }
   template <class T>
   static json::value write(std::vector<T>& list) {

@@ -17,7 +17,8 @@ struct Machine {
   std::string processor, system;  // "AMD EPYC ...", "Linux 6.1"
   int cores = 0;
   double memory_gib = 0;
-  double bandwidth_gb_s = 0;  // read bandwidth measured just before
+  double bandwidth_gb_s = 0;        // read bandwidth, measured just before
+  double bandwidth_after_gb_s = 0;  // and after
 };
 
 struct EngineInfo {
@@ -46,7 +47,9 @@ struct Run {
   std::vector<Measurement> requests;
   double peak_memory_mib = 0;      // proportional set size, summed over the process tree; 0: not known
   std::optional<double> energy_j;  // of the processor's package, where the machine tells
+  double harness_cores = 0;        // that the benchmark itself used meanwhile
   std::optional<Quality> quality;
+  std::vector<std::string> noise;  // reasons not to trust this run: a busy machine, a throttled processor
 };
 
 struct RunFile {
@@ -55,8 +58,10 @@ struct RunFile {
   bool quick = false;  // fewer and shorter requests: for trying out, not for comparing
   int max_tokens = 0;
   std::string command;
+  int context = 0, threads = 0;  // as every engine was told, where it takes such
+  bool interrupted = false;      // not all that was wanted was measured
   Machine machine;
-  std::vector<std::string> noise;  // reasons not to trust this run: a busy machine, a throttled processor
+  std::vector<std::string> noise;  // reasons not to trust any of it
   std::vector<EngineInfo> engines;
   std::vector<Run> runs;
 };

@@ -14,7 +14,9 @@
 #include "backend/cpu/peak.h"
 #include "base/printable.h"
 #include "base/resident.h"
+#include "cli/bench_report.h"
 #include "cli/bench_runner.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_spec.h"
 #include "cli/cache_type.h"
 #include "cli/command.h"
@@ -212,6 +214,11 @@ Status run(const Flags& flags) {
 Action define_bench(CLI::App& app) {
   CLI::App* spec = app.add_subcommand("spec", "What drafting brings, by class of prompt and by controller");
   const Action run_spec = define_bench_spec(*spec);
+  CLI::App* serve = app.add_subcommand("serve", "The fairness benchmark: engines side by side under one contract");
+  const Action run_serve = define_bench_serve(*serve);
+  CLI::App* report =
+      app.add_subcommand("report", "Reads what `bench serve` measured: a page of plots, or a comparison");
+  const Action run_report = define_bench_report(*report);
   const auto flags = std::make_shared<Flags>();
   const auto list = [&](const char* name, std::vector<int32_t>& values, int32_t least, const char* help) {
     app.add_option(name, values, help)->delimiter(',')->check(CLI::Range(least, 1 << 20))->capture_default_str();
@@ -231,7 +238,9 @@ Action define_bench(CLI::App& app) {
       ->check(CLI::Range(1, 1024));
   add_memory_flag(app, flags->memory);
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");
-  return [flags, spec, run_spec] { return spec->parsed() ? run_spec() : run(*flags); };
+  return [=] {
+    return spec->parsed() ? run_spec() : serve->parsed() ? run_serve() : report->parsed() ? run_report() : run(*flags);
+  };
 }
 
 }  // namespace martlet::cli

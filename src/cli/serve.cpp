@@ -91,6 +91,8 @@ void define_http_flags(CLI::App& app, Flags& flags) {
   app.add_option("--max-body", flags.max_body_mib, "Largest request body in MiB; larger ones get 413")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  app.add_flag("--no-prefix-cache{false}", flags.load.engine.prefix_cache,
+               "Compute every prompt anew, whatever earlier ones share with it: for measuring");
   add_draft_flags(app, flags.draft);
   app.add_flag("--chat-template-kwargs", flags.server.policy.template_kwargs,
                "Let requests pass variables to the chat template");

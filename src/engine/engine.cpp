@@ -91,7 +91,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
                      .max_sequences = options.max_sequences,
                      .prefill_chunk = options.prefill_chunk,
                      .max_rows = step_rows(*backend, plan_options),
-                     .tpot_target = options.tpot_target};
+                     .tpot_target = options.tpot_target,
+                     .prefix_cache = options.prefix_cache};
   parts.max_queue = options.max_queue;
   parts.max_tenant_requests = options.max_tenant_requests;
   parts.vocabulary = h.vocabulary;

@@ -32,7 +32,9 @@ Scheduler::Scheduler(const SchedulerOptions& options, Speculator* speculator)
       seeds_(std::random_device{}()) {}
 
 void Scheduler::submit(Submission&& submission) {
-  auto sequence = std::make_unique<Sequence>(std::move(submission), options_.context, seeds_());
+  // Without reuse every request has a scope of its own.
+  const int64_t scope = options_.prefix_cache ? submission.request.tenant : -1 - static_cast<int64_t>(submission.id);
+  auto sequence = std::make_unique<Sequence>(std::move(submission), options_.context, seeds_(), scope);
   if (sequence->remaining() <= 0 || (sequence->output_limit == 0 && !sequence->scoring()))
     finish(*sequence, FinishReason::length);
   else

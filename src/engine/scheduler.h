@@ -24,6 +24,7 @@ struct SchedulerOptions {
   int32_t prefill_chunk = 0;  // prefill rows of one step at most
   int32_t max_rows = 0;       // rows of one step at most; more than max_sequences
   double tpot_target = 0;     // seconds of a step that holds streams and prompts; 0: kTpotFactor times one without
+  bool prefix_cache = true;   // false: no request takes over what another computed
 };
 
 // How much longer than a step of streams alone a step with parts of prompts may take.

@@ -18,14 +18,14 @@ namespace martlet {
 // A request as the scheduler runs it. A preempted sequence keeps its tokens and its sampler and computes its pages
 // anew.
 struct Sequence {
-  Sequence(Submission&& submission, int32_t context, uint64_t fresh_seed)
+  Sequence(Submission&& submission, int32_t context, uint64_t fresh_seed, int64_t prefix_scope)
       : id(submission.id),
         request(std::move(submission.request)),
         sink(std::move(submission.sink)),
         prompt_size(static_cast<int32_t>(request.prompt.size())),
         output_limit(std::min(request.max_tokens, context - prompt_size)),
         rank(submission.submitted + std::chrono::seconds(request.priority)),
-        scope(request.tenant),
+        scope(prefix_scope),
         tokens(std::move(request.prompt)),
         next_score(request.prompt_logprobs ? 1 : prompt_size),
         sampler(request.sampling, fresh_seed),
@@ -48,7 +48,7 @@ struct Sequence {
   const int32_t prompt_size;
   const int32_t output_limit;    // tokens to draw at most
   const Clock::time_point rank;  // who comes first: by arrival, moved by `priority` seconds
-  const int64_t scope;           // of the prefix tree: the tenant; model and adapter are one
+  const int64_t scope;           // of the prefix tree: the tenant, or the request alone; model and adapter are one
 
   std::vector<Token> tokens;    // prompt, then output
   std::vector<Token> drafts;    // proposed to follow `tokens`; the next step computes and verifies them

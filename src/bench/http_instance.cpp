@@ -1,10 +1,13 @@
-#include "bench/client.h"
+#include "bench/http_instance.h"
 
 #include <algorithm>
 #include <limits>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/json.hpp>
 
+#include "net/download.h"
 #include "net/event_reader.h"
 
 namespace martlet::bench {
@@ -45,6 +48,8 @@ std::string string_of(const json::value* v) {
 struct Stream {
   Measurement& m;
   Clock::time_point begin;
+  int* unstarted;
+  double arrived = 0;  // the bytes that are just being read
   int pieces = 0;
   bool counted = false, done = false;
 
@@ -74,8 +79,11 @@ struct Stream {
 
   void piece(const std::string& text) {
     if (text.empty()) return;
-    m.last_token = now();
-    if (pieces++ == 0) m.first_token = m.last_token;
+    m.last_token = arrived;
+    if (pieces++ == 0) {
+      m.first_token = m.last_token;
+      if (unstarted) --*unstarted;
+    }
     m.text += text;
   }
 };
@@ -85,6 +93,7 @@ asio::awaitable<Status> read_stream(net::HttpCall& call, Stream& stream) {
   while (!stream.done && stream.m.error.empty()) {
     const Result<std::string> bytes = co_await call.read();
     if (!bytes) co_return bytes.error();
+    stream.arrived = stream.now();
     if (bytes->empty()) break;
     if (!events.add(*bytes)) co_return Error{ErrorKind::network, "upstream_bad_answer", "an event is too long", ""};
     while (const auto event = events.next()) stream.take(event->data);
@@ -92,17 +101,45 @@ asio::awaitable<Status> read_stream(net::HttpCall& call, Stream& stream) {
   co_return Status();
 }
 
+std::shared_ptr<net::HttpCall> open_call(asio::io_context& io, const Endpoint& endpoint,
+                                         const net::HttpCallTimeouts& timeouts) {
+  return std::make_shared<net::HttpCall>(io, std::make_shared<net::HttpPeer>(endpoint.host, endpoint.port), timeouts);
+}
+
+std::vector<net::HttpField> fields_of(const Endpoint& endpoint) {
+  std::vector<net::HttpField> fields;
+  if (!endpoint.api_key.empty()) fields.push_back({"authorization", "Bearer " + endpoint.api_key});
+  return fields;
+}
+
+asio::awaitable<void> list_models(asio::io_context& io, const Endpoint& endpoint, std::optional<std::string>& out) {
+  constexpr auto kSoon = std::chrono::seconds(5);
+  const auto call = open_call(io, endpoint, {kSoon, kSoon, kSoon});
+  net::HttpCallRequest request{"GET", endpoint.base + "/v1/models", fields_of(endpoint), {}};
+  const Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
+  if (!head || head->status != 200) co_return;
+  const Result<std::string> body = co_await call->read_all(16u << 20);
+  json::error_code code;
+  if (!body) co_return;
+  const json::value answer = json::parse(*body, code);
+  const json::value* data = find(&answer, "data");
+  if (code) co_return;
+  const bool lists = data && data->is_array() && !data->get_array().empty();
+  out = lists ? string_of(find(&data->get_array()[0], "id")) : std::string();
+}
+
 }  // namespace
 
-asio::awaitable<Measurement> ask(asio::io_context& io, const Endpoint& endpoint, Ask what, Clock::time_point begin) {
+HttpInstance::HttpInstance(Endpoint endpoint) : endpoint_(std::move(endpoint)) {}
+
+asio::awaitable<Measurement> HttpInstance::ask(asio::io_context& io, const Ask& what, Clock::time_point begin) {
   Measurement m;
-  const auto call = std::make_shared<net::HttpCall>(io, endpoint.peer, kPatience);
-  const std::string body = body_of(endpoint, what);
-  net::HttpCallRequest request{
-      "POST", endpoint.base + "/v1/chat/completions", {{"content-type", "application/json"}}, body};
-  if (!endpoint.api_key.empty()) request.fields.push_back({"authorization", "Bearer " + endpoint.api_key});
-  Stream stream{m, begin};
+  const std::string body = body_of(endpoint_, what);
+  net::HttpCallRequest request{"POST", endpoint_.base + "/v1/chat/completions", fields_of(endpoint_), body};
+  request.fields.push_back({"content-type", "application/json"});
+  Stream stream{.m = m, .begin = begin, .unstarted = what.unstarted};
   m.sent = stream.now();
+  const auto call = open_call(io, endpoint_, kPatience);
   const Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
   if (!head) {
     m.error = head.error().code;
@@ -117,6 +154,43 @@ asio::awaitable<Measurement> ask(asio::io_context& io, const Endpoint& endpoint,
   if (!stream.counted) m.output_tokens = stream.pieces;
   if (m.error.empty() && stream.pieces == 0) m.error = "no text";
   co_return m;
+}
+
+Result<Endpoint> parse_endpoint(const std::string& url, const std::string& where) {
+  const Error bad{ErrorKind::usage, "invalid_value", "must be http://host[:port][/prefix]", where};
+  const std::string origin = origin_of(url);  // "http://host:port"
+  if (!origin.starts_with("http://") || url.find_first_of("?#") != url.npos) return bad;
+  Endpoint out;
+  const size_t colon = origin.rfind(':');
+  out.host = origin.substr(7, colon - 7);
+  if (out.host.starts_with('[')) out.host = out.host.substr(1, out.host.size() - 2);
+  out.port = static_cast<uint16_t>(std::stoi(origin.substr(colon + 1)));
+  const size_t path = url.find('/', 7);
+  if (path != url.npos) out.base = url.substr(path);
+  while (out.base.ends_with('/')) out.base.pop_back();
+  if (out.base.ends_with("/v1")) out.base.resize(out.base.size() - 3);
+  return out;
+}
+
+std::optional<std::string> first_model(const Endpoint& endpoint) {
+  asio::io_context io;
+  std::optional<std::string> name;
+  asio::co_spawn(io, list_models(io, endpoint, name), asio::detached);
+  io.run();
+  return name;
+}
+
+Result<std::unique_ptr<Instance>> UrlTarget::start(const StopAsked&) {
+  Endpoint endpoint = endpoint_;
+  if (endpoint.model.empty()) {
+    const std::optional<std::string> name = first_model(endpoint);
+    if (!name) {
+      return Error{ErrorKind::network, "engine_unreachable", "the server lists no models: /v1/models does not answer",
+                   info_.name};
+    }
+    endpoint.model = *name;
+  }
+  return std::unique_ptr<Instance>(std::make_unique<HttpInstance>(std::move(endpoint)));
 }
 
 }  // namespace martlet::bench

@@ -1,0 +1,70 @@
+#include "bench/schedule.h"
+
+#include <algorithm>
+
+namespace martlet::bench {
+namespace {
+
+// The loads of one kind, each once.
+std::vector<Turn> loads(const Contract& c, Kind kind) {
+  std::vector<Turn> out;
+  switch (kind) {
+    case Kind::single:
+      out.push_back({.kind = kind, .warmup = c.single.warmup, .measured = c.single.measured});
+      break;
+    case Kind::sweep:
+      // Fewer requests than streams would leave streams idle.
+      for (const int n : c.sweep.concurrency)
+        out.push_back(
+            {.kind = kind, .concurrency = n, .warmup = c.sweep.warmup, .measured = std::max(c.sweep.measured, n)});
+      break;
+    case Kind::dispatch:
+      for (const int n : c.dispatch.instances)
+        out.push_back({.kind = kind,
+                       .instances = n,
+                       .warmup = c.dispatch.warmup_per_instance * n,
+                       .measured = c.dispatch.offered_at_once});
+      break;
+  }
+  return out;
+}
+
+}  // namespace
+
+Amounts contract_amounts() {
+  return {.max_tokens = contract().max_tokens,
+          .rounds = 2,
+          .warmup_batches = 3,
+          .contract = contract(),
+          .kinds = {Kind::single, Kind::sweep, Kind::dispatch}};
+}
+
+Amounts quick_amounts() {
+  Amounts out = contract_amounts();
+  out.max_tokens = 32;
+  out.warmup_batches = 1;
+  out.contract.single = {1, 4};
+  out.contract.sweep = {{1, 4}, 1, 4};
+  out.contract.dispatch = {{1, 2}, 1, 4};
+  return out;
+}
+
+std::vector<Turn> schedule(const Amounts& amounts, const std::vector<bool>& dispatches) {
+  std::vector<Turn> out;
+  for (const Kind kind : amounts.kinds) {
+    for (const Turn& load : loads(amounts.contract, kind)) {
+      for (int round = 0; round < amounts.rounds; ++round) {
+        for (size_t target = 0; target < dispatches.size(); ++target) {
+          if (kind == Kind::dispatch && !dispatches[target]) continue;
+          Turn turn = load;
+          turn.target = target;
+          turn.round = round;
+          out.push_back(turn);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace martlet::bench

@@ -1,0 +1,82 @@
+#include "bench/server_kinds.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace martlet::bench {
+namespace {
+
+// Each is started at its best and for the same work. llama-cpp-python would compute the logits of whole prompts and cut
+// running answers off when another request comes; martlet, mlx-lm and vLLM would reuse the prompts of earlier requests.
+// martlet's cache holds four sequences of the length that it is told, which {pool_context} makes thirty-two of
+// {context}.
+constexpr std::array kKinds = {
+    ServerKind{.name = "martlet",
+               .program = "martlet",
+               .arguments = "serve {model} --host 127.0.0.1 --port {port} --context {pool_context} --threads {threads} "
+                            "--max-sequences 32 --cache-type f16 --no-prefix-cache",
+               .version = "{program} --version"},
+    ServerKind{.name = "llama-cpp-python",
+               .program = "python3 -m llama_cpp.server",
+               .arguments = "--model {model} --host 127.0.0.1 --port {port} --n_ctx {context} --n_threads {threads} "
+                            "--n_threads_batch {threads} --logits_all false --interrupt_requests false",
+               .version = "{program} -c print(__import__('llama_cpp').__version__)"},
+    ServerKind{.name = "mlx-lm",
+               .program = "python3 -m mlx_lm server",
+               .arguments = "--model {model} --host 127.0.0.1 --port {port} --decode-concurrency 32 "
+                            "--prompt-concurrency 8 --prompt-cache-bytes 0",
+               .version = "{program} -c print(__import__('importlib.metadata').metadata.version('mlx-lm'))",
+               .model = "default_model",
+               .folder = true},
+    ServerKind{.name = "ollama",
+               .program = "ollama",
+               .environment = "OLLAMA_HOST=127.0.0.1:{port} OLLAMA_MODELS={files}/models OLLAMA_NUM_PARALLEL=32 "
+                              "OLLAMA_CONTEXT_LENGTH={context}",
+               .arguments = "serve",
+               .version = "{program} --version",
+               .file = "Modelfile",
+               .file_text = "FROM {model}\nPARAMETER num_thread {threads}\n",
+               .prepare = "{program} create bench -f {files}/Modelfile",
+               .model = "bench"},
+    ServerKind{.name = "vllm",
+               .program = "vllm",
+               .arguments = "serve {model} --host 127.0.0.1 --port {port} --max-model-len {context} "
+                            "--max-num-seqs 32 --served-model-name bench --no-enable-prefix-caching",
+               .version = "{program} --version",
+               .model = "bench",
+               .folder = true},
+};
+
+}  // namespace
+
+std::span<const ServerKind> server_kinds() {
+  return kKinds;
+}
+
+const ServerKind* find_server_kind(std::string_view name) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const ServerKind& k) { return k.name == name; });
+  return found == kKinds.end() ? nullptr : &*found;
+}
+
+std::string expand(std::string_view text, const Values& values) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t open = text.find('{'), close = text.find('}', open);
+    const auto value = close == text.npos ? values.end() : values.find(text.substr(open + 1, close - open - 1));
+    const size_t plain = value == values.end() ? (open == text.npos ? text.size() : open + 1) : open;
+    out += text.substr(0, plain);
+    text.remove_prefix(value == values.end() ? plain : close + 1);
+    if (value != values.end()) out += value->second;
+  }
+  return out;
+}
+
+std::vector<std::string> expand_words(std::string_view words, const Values& values) {
+  std::vector<std::string> out;
+  std::istringstream in{std::string(words)};
+  for (std::string word; in >> word;) out.push_back(expand(word, values));
+  return out;
+}
+
+}  // namespace martlet::bench

@@ -1,0 +1,57 @@
+#include "cli/bench_model.h"
+
+#include <boost/json.hpp>
+
+#include "backend/cpu/cpu_backend.h"
+#include "chat/encode_chat.h"
+#include "hub/resolve.h"
+
+namespace martlet::cli {
+
+Result<std::vector<Token>> BenchModel::encode(const std::string& prompt) const {
+  return encode_chat(
+      *chat_template, *tokenizer,
+      {{"messages", boost::json::array{{{"role", "user"}, {"content", prompt}}}}, {"add_generation_prompt", true}});
+}
+
+Result<bench::Encoded> BenchModel::encode(const std::string& prompt, const std::string& answer) const {
+  bench::Encoded out;
+  MARTLET_ASSIGN(out.tokens, encode(prompt));
+  out.answer = out.tokens.size();
+  tokenizer->encode(answer, {}, out.tokens);
+  return out;
+}
+
+Result<BenchModel> open_bench_model(const std::string& model) {
+  BenchModel out;
+  MARTLET_ASSIGN(out.path, resolve_model(model));
+  MARTLET_ASSIGN(out.file, ModelFile::open(out.path));
+  MARTLET_ASSIGN(out.tokenizer, Tokenizer::create(*out.file));
+  MARTLET_ASSIGN(out.chat_template, load_chat_template(*out.file, false));
+  return out;
+}
+
+Result<std::unique_ptr<Engine>> bench_engine(const BenchModel& model, int context, int threads, bool exact) {
+  EngineOptions options;
+  options.context = context;
+  options.prefix_cache = false;
+  if (exact) {
+    options.max_sequences = 1;
+    options.cache_type = CacheType::f32;
+  }
+  MARTLET_ASSIGN(
+      std::unique_ptr<Backend> backend,
+      make_cpu_backend(
+          {.threads = threads, .max_rows = options.prefill_chunk + options.max_sequences, .f32_activations = exact}));
+  return Engine::create(model.file, std::move(backend), options);
+}
+
+bench::LocalModel local_model(const BenchModel& model, std::unique_ptr<Engine> engine) {
+  const auto stops = model.tokenizer->stop_tokens();
+  return {std::move(engine),
+          [model](const std::string& prompt) { return model.encode(prompt); },
+          [tokenizer = model.tokenizer](std::span<const Token> tokens) { return tokenizer->decode(tokens); },
+          {stops.begin(), stops.end()}};
+}
+
+}  // namespace martlet::cli

@@ -1,0 +1,82 @@
+#include "cli/bench_progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <numeric>
+
+#include "base/printable.h"
+#include "cli/progress.h"
+
+namespace martlet::cli {
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(250);
+
+// Requests of a turn: the warm-up once, though it may go on, and the cold one.
+double weight(const bench::Turn& turn) {
+  return turn.warmup + turn.measured + 1;
+}
+
+double total_weight(const std::vector<bench::Turn>& turns) {
+  return std::accumulate(turns.begin(), turns.end(), 0.0, [](double sum, const auto& t) { return sum + weight(t); });
+}
+
+}  // namespace
+
+std::string load_name(bench::Kind kind, int concurrency, int instances) {
+  std::string out(bench::kind_name(kind));
+  if (kind == bench::Kind::sweep) out += fmt::format(" {}", concurrency);
+  if (kind == bench::Kind::dispatch) out += fmt::format(" {}", instances);
+  return out;
+}
+
+BenchProgress::BenchProgress(std::vector<bench::Turn> turns, std::vector<std::string> engines)
+    : turns_(std::move(turns)),
+      engines_(std::move(engines)),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      time_left_(total_weight(turns_)) {}
+
+void BenchProgress::show(const std::string& line) {
+  const auto now = Clock::now();
+  if (!terminal_ || now - drawn_ < kRedraw) return;
+  drawn_ = now;
+  std::fprintf(stderr, "\r%s\x1b[K", printable(line).c_str());
+}
+
+std::string BenchProgress::left() const {
+  const double seconds = time_left_.seconds(std::chrono::duration<double>(Clock::now() - begin_).count());
+  return seconds < 0 ? "" : ", " + human_seconds(seconds) + " left";
+}
+
+void BenchProgress::doing(const bench::Turn& turn, const char* what) {
+  if (what != std::string("measures") && what != std::string("warms up")) ++turn_;
+  answers_ = 0;
+  doing_ = fmt::format("[{}/{}] {} {}, round {}: {}", turn_, turns_.size(), engines_[turn.target],
+                       load_name(turn.kind, turn.concurrency, turn.instances), turn.round + 1, what);
+  drawn_ = {};
+  show(doing_ + left());
+}
+
+void BenchProgress::answered(const bench::Turn&) {
+  show(fmt::format("{}, {} answers{}", doing_, ++answers_, left()));
+}
+
+void BenchProgress::measured(const bench::Run& run) {
+  if (turn_ > 0) time_left_.done(weight(turns_[turn_ - 1]));
+  const bench::Figures f = bench::figures(run.requests);
+  const std::string line =
+      fmt::format("[{}/{}] {} {}, round {}: {:.1f} tokens/s together, TTFT {:.0f} ms, TPOT {:.2f} ms{}{}{}", turn_,
+                  turns_.size(), run.engine, load_name(run.kind, run.concurrency, run.instances), run.round + 1,
+                  f.aggregate_rate, 1000 * f.ttft.p50, 1000 * f.tpot.p50,
+                  f.failed > 0 ? fmt::format(", {} failed", f.failed) : "", run.noise.empty() ? "" : ", noisy", left());
+  std::fprintf(stderr, "%s%s%s\n", terminal_ ? "\r" : "", printable(line).c_str(), terminal_ ? "\x1b[K" : "");
+}
+
+void BenchProgress::judging(size_t done, size_t total) {
+  if (done == 0 && !terminal_) std::fprintf(stderr, "judging %zu answers\n", total);
+  show(fmt::format("judging answers: {} of {}", done, total));
+}
+
+}  // namespace martlet::cli

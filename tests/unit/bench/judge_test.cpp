@@ -1,0 +1,82 @@
+#include "bench/judge.h"
+
+#include <gtest/gtest.h>
+
+namespace martlet::bench {
+namespace {
+
+// Scores every token of the prompt but the first: those of `unlikely` lie 0.71 nat below the best, those of `near`
+// 0.69.
+class ScoringEngine : public Engine {
+ public:
+  Result<RequestId> submit(Request request, std::shared_ptr<RequestSink> sink) override {
+    ++requests;
+    EXPECT_TRUE(request.prompt_logprobs);
+    EXPECT_EQ(request.max_tokens, 0);
+    for (size_t i = 1; i < request.prompt.size(); ++i) {
+      const Token token = request.prompt[i];
+      const float below = token >= 200 ? 0.71f : token >= 100 ? 0.69f : 0.0f;
+      sink->on_tokens(
+          std::vector<Emitted>{{.token = token, .prompt = true, .logprob = -1 - below, .top = {{7, -1.0f}}}});
+    }
+    sink->on_finish({FinishReason::length, std::nullopt, {}});
+    return RequestId{1};
+  }
+  void cancel(RequestId) override {}
+  void drain(double) override {}
+  EngineStats stats() const override { return {}; }
+  const Plan& plan() const override { return plan_; }
+  int32_t context() const override { return 100; }
+  int32_t vocabulary() const override { return 300; }
+
+  int requests = 0;
+
+ private:
+  Plan plan_;
+};
+
+// One token a byte: 'u' is unlikely, 'n' is near. The prompt's are unlikely, and must not count.
+Result<Encoded> encode(const std::string& prompt, const std::string& answer) {
+  Encoded out;
+  out.tokens.assign(prompt.size(), 250);
+  out.answer = prompt.size();
+  for (const char c : answer) out.tokens.push_back(c == 'u' ? 200 : c == 'n' ? 100 : 1);
+  return out;
+}
+
+TEST(Judge, CountsTokensOfTheAnswerWithinSevenTenthsOfANat) {
+  ScoringEngine engine;
+  Judge judge(engine, encode);
+  const auto quality = judge.judge("ppp", "aaunaa");
+  ASSERT_TRUE(quality);
+  EXPECT_EQ(quality->tokens, 6);
+  EXPECT_EQ(quality->good, 5);
+  EXPECT_FALSE(quality->passed());
+  EXPECT_TRUE(judge.judge("ppp", std::string(97, 'a') + "uuu")->passed());
+  EXPECT_FALSE(judge.judge("ppp", std::string(96, 'a') + "uuuu")->passed());
+  EXPECT_EQ(judge.judge("ppp", "")->tokens, 0);
+  EXPECT_EQ(engine.requests, 3);
+  EXPECT_EQ(judge.judge("ppp", "aaunaa")->good, 5);
+  EXPECT_EQ(engine.requests, 3) << "the same answer is judged once";
+}
+
+TEST(Judge, RunsGetTheSumOfTheirAnswers) {
+  ScoringEngine engine;
+  Judge judge(engine, encode);
+  std::vector<bench::Run> runs(2);
+  Measurement good, failed;
+  good.output_tokens = 3;
+  good.text = "aau";
+  failed.error = "refused";
+  runs[0].requests = {good, failed, good};
+  size_t seen = 0;
+  ASSERT_TRUE(judge_runs(
+      runs, {"p"}, judge, [&](size_t, size_t total) { seen = total; }, [] { return false; }));
+  EXPECT_EQ(seen, 3u);
+  EXPECT_EQ(runs[0].quality->tokens, 6);
+  EXPECT_EQ(runs[0].quality->good, 4);
+  EXPECT_EQ(runs[1].quality->tokens, 0);
+}
+
+}  // namespace
+}  // namespace martlet::bench

@@ -1,0 +1,180 @@
+// What the harness measures, held to a server whose timing is known.
+
+#include "bench/load.h"
+
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <cmath>
+#include <limits>
+
+#include "bench/http_instance.h"
+#include "bench/scripted_server.h"
+
+namespace martlet::bench {
+namespace {
+
+namespace asio = boost::asio;
+
+std::vector<std::unique_ptr<Instance>> instances_of(const std::vector<ScriptedServer*>& servers) {
+  std::vector<std::unique_ptr<Instance>> out;
+  for (const ScriptedServer* server : servers)
+    out.push_back(std::make_unique<HttpInstance>(Endpoint{"127.0.0.1", server->port(), "", "m", ""}));
+  return out;
+}
+
+std::vector<Measurement> measure(const std::vector<ScriptedServer*>& servers, Load load, const StopAsked& stop = {}) {
+  load.prompts = {"a", "b", "c"};
+  load.max_tokens = 10;
+  return run_load(
+      instances_of(servers), load, [](const Measurement&) {}, stop ? stop : [] { return false; });
+}
+
+double thread_seconds() {
+  timespec t;
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+// The least of three tries: other programs may disturb one.
+template <class F>
+double least_of_three(F measure_once) {
+  double least = std::numeric_limits<double>::max();
+  for (int i = 0; i < 3; ++i) least = std::min(least, measure_once());
+  return least;
+}
+
+TEST(Load, FiguresAreThoseOfTheServer) {
+  const double off = least_of_three([] {
+    ScriptedServer server(
+        {.first = std::chrono::milliseconds(150), .between = std::chrono::milliseconds(20), .tokens = 26});
+    const std::vector<Measurement> answers = measure({&server}, {.requests = 3});
+    EXPECT_EQ(answers.size(), 3u);
+    const std::vector<Truth> truths = server.truths();
+    double worst = 0;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const Measurement& m = answers[i];
+      EXPECT_TRUE(m.ok()) << m.error;
+      EXPECT_EQ(m.output_tokens, 26);
+      EXPECT_EQ(m.prompt_tokens, 7);
+      EXPECT_EQ(m.cached_tokens, 3);
+      EXPECT_EQ(m.prompt, static_cast<int>(i));
+      EXPECT_EQ(m.finish_reason, "length");
+      // The first request pays for pages that were never touched.
+      if (i == 0) continue;
+      for (const double ratio : {ttft(m) / truths[i].first, tpot(m) / ((truths[i].last - truths[i].first) / 25),
+                                 effective_rate(m) / (26 / truths[i].last)})
+        worst = std::max(worst, std::abs(ratio - 1));
+    }
+    return worst;
+  });
+  std::printf("at most %.2f %% off\n", 100 * off);
+  EXPECT_LT(off, 0.01);
+}
+
+// Seconds from the request to the first token, by the least that a client can do.
+double bare_ttft(uint16_t port) {
+  asio::io_context io;
+  asio::ip::tcp::socket socket(io);
+  const std::string request =
+      "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 12\r\n\r\n{\"a\":{\"b\":1}}";
+  const auto begin = std::chrono::steady_clock::now();
+  socket.connect({asio::ip::make_address("127.0.0.1"), port});
+  asio::write(socket, asio::buffer(request));
+  std::string answer;
+  asio::read_until(socket, asio::dynamic_buffer(answer), "content");
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST(Load, AddsLittleToTheTimeToTheFirstToken) {
+  ScriptedServer server({.first = std::chrono::milliseconds(5), .tokens = 1});
+  const double added = least_of_three([&] {
+    std::vector<double> differences;
+    for (int i = 0; i < 41; ++i) {
+      const std::vector<Measurement> answers = measure({&server}, {.requests = 1});
+      const double bare = bare_ttft(server.port());
+      if (answers[0].ok()) differences.push_back(ttft(answers[0]) - bare);
+    }
+    EXPECT_EQ(differences.size(), 41u);
+    return median(differences);
+  });
+  std::printf("added to TTFT: %.3f ms\n", 1000 * added);
+  EXPECT_LT(added, 0.1e-3);
+}
+
+// As engines that batch do: all streams get their tokens together.
+TEST(Load, ThirtyTwoStreamsCostBelowOnePercentOfACore) {
+  const double share = least_of_three([] {
+    ScriptedServer server(
+        {.first = std::chrono::milliseconds(200), .between = std::chrono::milliseconds(50), .tokens = 40});
+    const double cpu = thread_seconds();
+    const std::vector<Measurement> answers = measure({&server}, {.requests = 32, .streams = 32});
+    const double spent = thread_seconds() - cpu;
+    const Figures f = figures(answers);
+    EXPECT_EQ(f.ttft.count, 32u);
+    double last = 0;
+    for (const Truth& t : server.truths()) last = std::max(last, t.last);
+    EXPECT_NEAR(f.aggregate_rate / (32 * 40 / last), 1, 0.02);
+    return spent / last;
+  });
+  std::printf("%.2f %% of a core at 600 tokens/s\n", 100 * share);
+  EXPECT_LT(share, 0.01);
+}
+
+TEST(Load, EventsWithoutTextAreNoFirstToken) {
+  ScriptedServer server({.first = std::chrono::milliseconds(60), .tokens = 3, .usage = false, .empty_first = 2});
+  const std::vector<Measurement> answers = measure({&server}, {.requests = 1});
+  ASSERT_TRUE(answers[0].ok());
+  EXPECT_GE(ttft(answers[0]), 0.06);
+  EXPECT_EQ(answers[0].output_tokens, 3) << "pieces with text, where the server does not count";
+  EXPECT_EQ(answers[0].text, "w w w ");
+}
+
+TEST(Load, RequestsOfferedAtOnceWaitForAnInstance) {
+  ScriptedServer a({.first = std::chrono::milliseconds(50), .between = std::chrono::milliseconds(5), .tokens = 3});
+  ScriptedServer b({.first = std::chrono::milliseconds(50), .between = std::chrono::milliseconds(5), .tokens = 3});
+  const std::vector<Measurement> answers = measure({&a, &b}, {.requests = 6, .offered_at_once = true});
+  ASSERT_EQ(answers.size(), 6u);
+  EXPECT_EQ(a.truths().size(), 3u);
+  EXPECT_EQ(b.truths().size(), 3u);
+  const Figures f = figures(answers);
+  EXPECT_LT(f.ttft.maximum, 0.1);
+  EXPECT_GT(f.queued_ttft.maximum, 0.15) << "two answers before it";
+}
+
+TEST(Load, WhatFailsIsCountedAndInNoFigure) {
+  ScriptedServer refusing({.tokens = 1, .status = "503 Busy"});
+  ScriptedServer cutting({.first = std::chrono::milliseconds(5), .tokens = 5, .cut_after = 2});
+  EXPECT_EQ(measure({&refusing}, {.requests = 1})[0].error, "HTTP 503");
+  EXPECT_EQ(measure({&cutting}, {.requests = 1})[0].error, "upstream_disconnected");
+  const Figures f = figures(measure({&cutting}, {.requests = 2}));
+  EXPECT_EQ(f.failed, 2);
+  EXPECT_EQ(f.ttft.count, 0u);
+  EXPECT_FALSE(first_model({"127.0.0.1", 1, "", "", ""}));
+}
+
+TEST(Load, StoppingKeepsWhatWasAnswered) {
+  ScriptedServer server(
+      {.first = std::chrono::milliseconds(20), .between = std::chrono::milliseconds(20), .tokens = 4});
+  const auto begin = std::chrono::steady_clock::now();
+  const auto stop = [&] { return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(250); };
+  const std::vector<Measurement> answers = measure({&server}, {.requests = 1000, .streams = 2}, stop);
+  EXPECT_GE(answers.size(), 2u);
+  EXPECT_LE(answers.size(), 8u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
+TEST(Endpoint, IsTakenApart) {
+  const auto e = parse_endpoint("http://localhost:8080/x/v1/", "--engines");
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->host, "localhost");
+  EXPECT_EQ(e->port, 8080);
+  EXPECT_EQ(e->base, "/x");
+  EXPECT_EQ(parse_endpoint("http://[::1]:1", "")->host, "::1");
+  EXPECT_EQ(parse_endpoint("http://h", "")->port, 80);
+  for (const char* bad : {"https://h", "h:80", "http://u@h/", "", "http://h?x", "ftp://h"})
+    EXPECT_FALSE(parse_endpoint(bad, "--engines")) << bad;
+}
+
+}  // namespace
+}  // namespace martlet::bench
