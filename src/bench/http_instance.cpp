@@ -48,7 +48,6 @@ std::string string_of(const json::value* v) {
 struct Stream {
   Measurement& m;
   Clock::time_point begin;
-  int* unstarted;
   double arrived = 0;  // the bytes that are just being read
   int pieces = 0;
   bool counted = false, done = false;
@@ -80,10 +79,7 @@ struct Stream {
   void piece(const std::string& text) {
     if (text.empty()) return;
     m.last_token = arrived;
-    if (pieces++ == 0) {
-      m.first_token = m.last_token;
-      if (unstarted) --*unstarted;
-    }
+    if (pieces++ == 0) m.first_token = m.last_token;
     m.text += text;
   }
 };
@@ -137,7 +133,7 @@ asio::awaitable<Measurement> HttpInstance::ask(asio::io_context& io, const Ask& 
   const std::string body = body_of(endpoint_, what);
   net::HttpCallRequest request{"POST", endpoint_.base + "/v1/chat/completions", fields_of(endpoint_), body};
   request.fields.push_back({"content-type", "application/json"});
-  Stream stream{.m = m, .begin = begin, .unstarted = what.unstarted};
+  Stream stream{.m = m, .begin = begin};
   m.sent = stream.now();
   const auto call = open_call(io, endpoint_, kPatience);
   const Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));

@@ -18,7 +18,6 @@ namespace martlet::bench {
 struct Ask {
   std::string prompt;
   int max_tokens = 0;
-  int* unstarted = nullptr;  // where it is not null: counted down with the first token
 };
 
 // Something that answers, ready to. Stops when it goes.

@@ -4,13 +4,11 @@ mlx_lm.server and llama-cpp-python's server are found as in test_gateway_real.py
 """
 import json
 import os
-import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -53,6 +51,7 @@ def test_every_engine_runs_under_every_load_in_turn(measured):
         assert len(run["requests"]) == 4 and not any(m["error"] for m in run["requests"])
         assert run["cold"]["output_tokens"] > 0
         assert run["peak_memory_mib"] > 1
+        assert not any(m["cached_tokens"] for m in run["requests"]), "no prompt is taken from an earlier one"
     assert "[20/20]" in done.stderr and " left" in done.stderr
 
 
@@ -135,6 +134,7 @@ def test_a_server_by_url_is_measured_but_not_started(program, nano, server, tmp_
           tmp_path, "--no-quality")
     result = result_in(tmp_path)
     assert all(run["cold"] is None and run["peak_memory_mib"] == 0 and run["quality"] is None for run in result["runs"])
+    assert any(m["cached_tokens"] for m in result["runs"][1]["requests"]), "told, where a server does reuse prompts"
     refused = bench(program, "serve", nano, "--engines", f"mine={server.url}", "--loads", "dispatch", "--out", tmp_path, check=False)
     assert refused.returncode == 2 and "error[nothing_to_measure]" in refused.stderr
 
@@ -183,7 +183,7 @@ def test_an_engine_that_does_not_start_is_told_with_its_log(program, nano, tmp_p
     refused = bench(program, "serve", nano, "--engines", "llama-cpp-python", "--program", "llama-cpp-python=false", "--quick",
                     "--out", tmp_path, check=False)
     assert refused.returncode == 5 and "error[engine_failed]" in refused.stderr and "llama-cpp-python.log" in refused.stderr
-    missing = bench(program, "serve", nano, "--engines", "ollama", "--program", "ollama=/no/such", "--quick", "--out", tmp_path,
+    missing = bench(program, "serve", nano, "--engines", "llama-cpp-python", "--program", "llama-cpp-python=/no/such", "--quick", "--out", tmp_path,
                     check=False)
     assert missing.returncode == 5 and "error[cannot_start]" in missing.stderr
 
