@@ -50,6 +50,7 @@ struct Drafting::Seating {
   std::vector<double> survival;    // [task] of its draft so far
   int32_t admitted = 0;            // drafts that the gate has let through
   double rate = 0;                 // tokens a second that the plan expects
+  double draft_price = 0;          // seconds of one more token for one sequence
   double draft_seconds = 0;
 
   double price_of_row(int32_t drafts) const {
@@ -127,6 +128,10 @@ void Drafting::plan(Seating& seating) {
   const Allocation allocation =
       allocate_drafts(candidates, {static_cast<int32_t>(seating.seats.size()), verify, draft_time});
   seating.rate = allocation.rate;
+  const auto drafting =
+      std::max<int32_t>(1, static_cast<int32_t>(std::count_if(allocation.lengths.begin(), allocation.lengths.end(),
+                                                              [](int32_t n) { return n > 0; })));
+  seating.draft_price = drafter_->seconds(drafting) / drafting;
   for (size_t c = 0; c < automatic.size(); ++c) {
     const DraftSeat& seat = seating.seats[automatic[c]];
     if (allocation.lengths[c] > 0) {
@@ -151,14 +156,30 @@ Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t 
   const DraftSeat& seat = seating.seat(task);
   const double factor = seat.state->departure.factor();
   const double survival = seating.survival[task] * std::min(1.0, factor * acceptance_.given(drawing(seat), confidence));
-  if (survival < seating.rate * seating.price_of_row(seating.admitted)) return Verdict::drop;
+  if (!pays(seating, task, position, survival, 0)) return Verdict::drop;
   seating.survival[task] = survival;
   ++seating.admitted;
-  if (position + 1 >= kMaxDraft) return Verdict::last;
+  if (position + 1 >= seating.tasks[task].length) return Verdict::last;
   const double next =
       survival * std::min(1.0, factor * acceptance_.expected(drawing(seat), seat.state->level, position + 1));
-  const double price = seating.price_of_row(seating.admitted) + drafter_->seconds(1);
-  return next < seating.rate * price ? Verdict::last : Verdict::more;
+  return pays(seating, task, position + 1, next, seating.draft_price) ? Verdict::more : Verdict::last;
+}
+
+// Whether the token at `position`, or it and some that follow, adds as many tokens as its seconds are worth. Not by
+// itself alone: the price of a row is not smooth where kernels take rows by the half dozen.
+bool Drafting::pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const {
+  const DraftSeat& seat = seating.seat(task);
+  const double factor = seat.state->departure.factor();
+  const double without = seating.step_seconds(seating.rows + seating.admitted);
+  double tokens = 0;
+  for (int32_t more = 1; position + more <= seating.tasks[task].length; ++more) {
+    tokens += survival;
+    const double price = seating.step_seconds(seating.rows + seating.admitted + more) - without + drafting;
+    if (tokens >= seating.rate * price) return true;
+    survival *= std::min(1.0, factor * acceptance_.expected(drawing(seat), seat.state->level, position + more));
+    drafting += seating.draft_price;
+  }
+  return false;
 }
 
 void Drafting::draft(Seating& seating, bool gated) {

@@ -70,6 +70,7 @@ class Drafting {
   void plan(Seating& seating);
   void choose_lengths(Seating& seating);
   bool worth_a_probe(const Seating& seating, const DraftSeat& seat) const;
+  bool pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const;
   Verdict gate(Seating& seating, size_t task, int32_t position, int32_t confidence) const;
   void check(Draft& draft) const;
   void note(Seating& seating);

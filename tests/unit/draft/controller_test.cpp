@@ -20,7 +20,7 @@ TEST(Speculation, IsParsedStrictly) {
   ASSERT_TRUE(fixed);
   EXPECT_EQ(fixed->mode, Speculation::Mode::fixed);
   EXPECT_EQ(fixed->length, 8);
-  for (const char* text : {"", "Auto", "fixed", "fixed:", "fixed:0", "fixed:9", "fixed:-1", "fixed:5x", "fixed: 5"})
+  for (const char* text : {"", "Auto", "fixed", "fixed:", "fixed:0", "fixed:17", "fixed:-1", "fixed:5x", "fixed: 5"})
     EXPECT_FALSE(parse_speculation(text)) << text;
 }
 
