@@ -60,7 +60,7 @@ struct Drafting::Seating {
     const DraftSeat& s = seats[seat];
     length = std::min({length, s.room, spare});
     if (length <= 0) return;
-    tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft});
+    tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft, s.scope});
     seat_of.push_back(seat);
     free_running.push_back(runs_free);
     survival.push_back(1);
@@ -187,9 +187,12 @@ void Drafting::draft(Seating& seating, bool gated) {
   const Clock::time_point begin = Clock::now();
   Status status;
   try {
-    status = drafter_->draft(seating.tasks, [&](size_t task, int32_t position, int32_t confidence) {
-      return gated ? gate(seating, task, position, confidence) : Verdict::more;
-    });
+    status = drafter_->draft(
+        seating.tasks,
+        [&](size_t task, int32_t position, int32_t confidence) {
+          return gated ? gate(seating, task, position, confidence) : Verdict::more;
+        },
+        seating.step_seconds(seating.rows));
   } catch (const std::exception&) {
     status = Error{ErrorKind::internal, "draft_failed", "the drafter threw", ""};
   }
@@ -206,7 +209,7 @@ void Drafting::draft(Seating& seating, bool gated) {
   }
   ++stats_.failures;
   pause_ = std::min(1 << std::min(failures_++, 20), kLongestPause);
-  if (status.error().kind == ErrorKind::memory) give_back();
+  if (status.error().kind == ErrorKind::memory || status.error().kind == ErrorKind::model) give_back();
 }
 
 // A drafter is not trusted: a token that is none, or a distribution that the token was not drawn from, ends the draft.

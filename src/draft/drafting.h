@@ -31,7 +31,8 @@ struct DraftSeat {
   std::span<const Token> tokens;
   const Sampler* sampler;
   DraftState* state;
-  int32_t room;  // drafts that may be verified at most: what is left of the answer, of the context
+  int32_t room;       // drafts that may be verified at most: what is left of the answer, of the context
+  int64_t scope = 0;  // see DraftTask
 };
 
 // What came of a sequence's draft.
@@ -57,6 +58,7 @@ class Drafting {
   bool surprises() const { return !drafter_->free(); }
 
   void forget(RequestId sequence) { drafter_->forget(sequence); }
+  void keep(int64_t scope, std::span<const Token> answer) { drafter_->keep(scope, answer); }
   // The draft model's memory, for more urgent things; false: there is none to give.
   bool give_back();
 

@@ -25,7 +25,7 @@ class OracleDrafter final : public Drafter {
 
   std::string_view name() const override { return "oracle"; }
   bool free() const override { return false; }
-  Status draft(std::span<DraftTask> tasks, DraftGate gate) override {
+  Status draft(std::span<DraftTask> tasks, DraftGate gate, double) override {
     ++behaviour_->calls;
     if (behaviour_->throws) throw std::runtime_error("injected");
     if (behaviour_->fails) return Error{ErrorKind::internal, "injected", "", ""};
