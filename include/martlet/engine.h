@@ -35,7 +35,8 @@ struct EngineOptions {
   // Who drafts: a smaller model of the same vocabulary, or repetitions of the text. At most one of them.
   std::shared_ptr<const ModelFile> draft_model;
   bool ngram = false;
-  Speculation speculation;  // of requests that ask for none of their own
+  int32_t ngram_history = 0;  // tokens of earlier answers that n-grams are looked for in, of the same tenant; 0: none
+  Speculation speculation;    // of requests that ask for none of their own
   CacheType cache_type = CacheType::f16;
   bool prefix_cache = true;  // false: every prompt is computed anew, for measuring
 };

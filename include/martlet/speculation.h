@@ -10,7 +10,7 @@
 
 namespace martlet {
 
-inline constexpr int32_t kMaxDraft = 8;  // tokens that one step verifies for one sequence
+inline constexpr int32_t kMaxDraft = 16;  // tokens that one step verifies for one sequence
 
 // Who decides how many tokens are drafted for a sequence.
 struct Speculation {

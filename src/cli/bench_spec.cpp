@@ -26,7 +26,7 @@ struct Flags {
   DraftFlags draft;
   std::vector<std::string> classes{"predictable", "surprising", "edit", "mixed"};
   std::vector<std::string> controllers{"auto",    "window",  "fixed:1", "fixed:2", "fixed:3",
-                                       "fixed:4", "fixed:5", "fixed:6", "fixed:7", "fixed:8"};
+                                       "fixed:4", "fixed:5", "fixed:6", "fixed:7", "fixed:8", "fixed:12", "fixed:16"};
   int32_t tokens = 128, rounds = 3, streams = 1;
   uint64_t seed = 1;
   bool drawn = false, json = false;

@@ -10,9 +10,10 @@
 
 namespace martlet::cli {
 
-// --draft and --speculation, as every command that runs a model takes them.
+// --draft, --draft-history and --speculation, as every command that runs a model takes them.
 struct DraftFlags {
   std::string draft, speculation = "auto";
+  int32_t history = 0;
 };
 
 void add_draft_flags(CLI::App& app, DraftFlags& flags);

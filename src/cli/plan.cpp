@@ -1,6 +1,7 @@
 #include <boost/json.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -8,7 +9,9 @@
 #include "backend/cpu/cpu_backend.h"
 #include "cli/cache_type.h"
 #include "cli/command.h"
+#include "cli/draft_flags.h"
 #include "cli/memory_flags.h"
+#include "draft/same_vocabulary.h"
 #include "engine/options.h"
 #include "hub/resolve.h"
 #include "plan/bandwidth.h"
@@ -19,7 +22,7 @@ namespace {
 constexpr int64_t kTableGiB[] = {8, 16, 24, 32, 64, 128};
 
 struct Flags {
-  std::string model;
+  std::string model, draft;
   int32_t threads = 0;
   EngineOptions engine;
   std::vector<double> bandwidths{50, 100, 200, 400, 800};
@@ -28,7 +31,14 @@ struct Flags {
 
 struct Planned {
   ModelNeeds needs;
+  std::optional<ModelNeeds> draft;
   std::unique_ptr<Backend> backend;
+
+  PlanOptions options(const Flags& flags) const {
+    PlanOptions options = plan_options_of(flags.engine);
+    options.draft = draft ? &*draft : nullptr;
+    return options;
+  }
 };
 
 void print_json(const Plan& plan) {
@@ -100,7 +110,7 @@ void print_table_json(const std::vector<PlanRow>& rows, const Flags& flags, cons
 
 // What machines of other sizes would hold: nothing of this one is looked at.
 Status show_table(const Planned& planned, const Flags& flags) {
-  PlanOptions options = plan_options_of(flags.engine);
+  const PlanOptions options = planned.options(flags);
   std::vector<int64_t> memories;
   for (const int64_t gib : kTableGiB) memories.push_back(gib << 30);
   MARTLET_ASSIGN(const std::vector<PlanRow> rows, plan_table(planned.needs, *planned.backend, options, memories));
@@ -123,8 +133,7 @@ Ceiling ceiling_of(const Flags& flags) {
 }
 
 Status show_plan(const Planned& planned, const Flags& flags) {
-  MARTLET_ASSIGN(Plan plan,
-                 make_plan(planned.needs, *planned.backend, ceiling_of(flags), plan_options_of(flags.engine)));
+  MARTLET_ASSIGN(Plan plan, make_plan(planned.needs, *planned.backend, ceiling_of(flags), planned.options(flags)));
   add_roofline(plan, measure_read_bandwidth(flags.threads > 0 ? flags.threads : cpu::usable_cores()));
   flags.json ? print_json(plan) : print_plan(plan);
   return {};
@@ -138,6 +147,14 @@ Status run(const Flags& flags) {
                  make_cpu_backend(
                      {.threads = flags.threads, .max_rows = flags.engine.prefill_chunk + flags.engine.max_sequences}));
   MARTLET_ASSIGN(planned.needs, model_needs(*file, *planned.backend));
+  DraftFlags draft;
+  draft.draft = flags.draft;
+  EngineOptions with_draft;
+  MARTLET_TRY(apply_draft_flags(draft, with_draft));
+  if (with_draft.draft_model) {
+    MARTLET_TRY(same_vocabulary(*file, *with_draft.draft_model));
+    MARTLET_ASSIGN(planned.draft, model_needs(*with_draft.draft_model, *planned.backend));
+  }
   return flags.table ? show_table(planned, flags) : show_plan(planned, flags);
 }
 
@@ -148,6 +165,7 @@ Action define_plan(CLI::App& app) {
   app.add_option("model", flags->model, "A model: file, alias or hub reference; absent: the default model");
   add_memory_flags(app, flags->engine);
   add_cache_type(app, flags->engine.cache_type);
+  app.add_option("--draft", flags->draft, "A model that drafts, counted with its cache; 'ngram' takes nothing");
   app.add_option("--max-sequences", flags->engine.max_sequences, "Requests that run at once")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

@@ -51,6 +51,7 @@ struct DraftTask {
   const Sampler* sampler;         // of the sequence, for the token that follows
   int32_t length;                 // tokens wanted at most, 1 .. kMaxDraft
   Draft* draft;                   // empty at first
+  int64_t scope = 0;              // who must not learn from others' texts
 };
 
 // What happens to a token that a drafter is about to choose, and to the draft after it.
@@ -71,9 +72,14 @@ class Drafter {
   virtual int32_t lag(RequestId, std::span<const Token>) const { return 0; }
   // Measured seconds of computing `rows` tokens at once; 0: not known yet, or nothing.
   virtual double seconds(int32_t) const { return 0; }
-  // Fills the drafts. An error, or an exception, means no drafts in this step. Tokens are not trusted.
-  virtual Status draft(std::span<DraftTask> tasks, DraftGate gate) = 0;
+  // Fills the drafts. An error, or an exception, means no drafts in this step; after one of ErrorKind::memory or
+  // ::model the drafter is asked to give back what it holds. Tokens are not trusted. `seconds`: what others can wait
+  // for tokens that must be computed before a sequence can be drafted for; who has more of them goes on in the next
+  // step.
+  virtual Status draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) = 0;
   virtual void forget(RequestId sequence) = 0;
+  // A sequence came to its end. Its `answer` may be drafted from later, for those of the same scope.
+  virtual void keep(int64_t /*scope*/, std::span<const Token> /*answer*/) {}
   // Frees what the drafter holds of memory; it drafts no more. False: it holds nothing worth freeing.
   virtual bool give_back() { return false; }
 };

@@ -50,6 +50,7 @@ struct Drafting::Seating {
   std::vector<double> survival;    // [task] of its draft so far
   int32_t admitted = 0;            // drafts that the gate has let through
   double rate = 0;                 // tokens a second that the plan expects
+  double draft_price = 0;          // seconds of one more token for one sequence
   double draft_seconds = 0;
 
   double price_of_row(int32_t drafts) const {
@@ -59,7 +60,7 @@ struct Drafting::Seating {
     const DraftSeat& s = seats[seat];
     length = std::min({length, s.room, spare});
     if (length <= 0) return;
-    tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft});
+    tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft, s.scope});
     seat_of.push_back(seat);
     free_running.push_back(runs_free);
     survival.push_back(1);
@@ -127,6 +128,10 @@ void Drafting::plan(Seating& seating) {
   const Allocation allocation =
       allocate_drafts(candidates, {static_cast<int32_t>(seating.seats.size()), verify, draft_time});
   seating.rate = allocation.rate;
+  const auto drafting =
+      std::max<int32_t>(1, static_cast<int32_t>(std::count_if(allocation.lengths.begin(), allocation.lengths.end(),
+                                                              [](int32_t n) { return n > 0; })));
+  seating.draft_price = drafter_->seconds(drafting) / drafting;
   for (size_t c = 0; c < automatic.size(); ++c) {
     const DraftSeat& seat = seating.seats[automatic[c]];
     if (allocation.lengths[c] > 0) {
@@ -151,14 +156,30 @@ Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t 
   const DraftSeat& seat = seating.seat(task);
   const double factor = seat.state->departure.factor();
   const double survival = seating.survival[task] * std::min(1.0, factor * acceptance_.given(drawing(seat), confidence));
-  if (survival < seating.rate * seating.price_of_row(seating.admitted)) return Verdict::drop;
+  if (!pays(seating, task, position, survival, 0)) return Verdict::drop;
   seating.survival[task] = survival;
   ++seating.admitted;
-  if (position + 1 >= kMaxDraft) return Verdict::last;
+  if (position + 1 >= seating.tasks[task].length) return Verdict::last;
   const double next =
       survival * std::min(1.0, factor * acceptance_.expected(drawing(seat), seat.state->level, position + 1));
-  const double price = seating.price_of_row(seating.admitted) + drafter_->seconds(1);
-  return next < seating.rate * price ? Verdict::last : Verdict::more;
+  return pays(seating, task, position + 1, next, seating.draft_price) ? Verdict::more : Verdict::last;
+}
+
+// Whether the token at `position`, or it and some that follow, adds as many tokens as its seconds are worth. Not by
+// itself alone: the price of a row is not smooth where kernels take rows by the half dozen.
+bool Drafting::pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const {
+  const DraftSeat& seat = seating.seat(task);
+  const double factor = seat.state->departure.factor();
+  const double without = seating.step_seconds(seating.rows + seating.admitted);
+  double tokens = 0;
+  for (int32_t more = 1; position + more <= seating.tasks[task].length; ++more) {
+    tokens += survival;
+    const double price = seating.step_seconds(seating.rows + seating.admitted + more) - without + drafting;
+    if (tokens >= seating.rate * price) return true;
+    survival *= std::min(1.0, factor * acceptance_.expected(drawing(seat), seat.state->level, position + more));
+    drafting += seating.draft_price;
+  }
+  return false;
 }
 
 void Drafting::draft(Seating& seating, bool gated) {
@@ -166,9 +187,12 @@ void Drafting::draft(Seating& seating, bool gated) {
   const Clock::time_point begin = Clock::now();
   Status status;
   try {
-    status = drafter_->draft(seating.tasks, [&](size_t task, int32_t position, int32_t confidence) {
-      return gated ? gate(seating, task, position, confidence) : Verdict::more;
-    });
+    status = drafter_->draft(
+        seating.tasks,
+        [&](size_t task, int32_t position, int32_t confidence) {
+          return gated ? gate(seating, task, position, confidence) : Verdict::more;
+        },
+        seating.step_seconds(seating.rows));
   } catch (const std::exception&) {
     status = Error{ErrorKind::internal, "draft_failed", "the drafter threw", ""};
   }
@@ -185,7 +209,7 @@ void Drafting::draft(Seating& seating, bool gated) {
   }
   ++stats_.failures;
   pause_ = std::min(1 << std::min(failures_++, 20), kLongestPause);
-  if (status.error().kind == ErrorKind::memory) give_back();
+  if (status.error().kind == ErrorKind::memory || status.error().kind == ErrorKind::model) give_back();
 }
 
 // A drafter is not trusted: a token that is none, or a distribution that the token was not drawn from, ends the draft.

@@ -31,7 +31,8 @@ struct DraftSeat {
   std::span<const Token> tokens;
   const Sampler* sampler;
   DraftState* state;
-  int32_t room;  // drafts that may be verified at most: what is left of the answer, of the context
+  int32_t room;       // drafts that may be verified at most: what is left of the answer, of the context
+  int64_t scope = 0;  // see DraftTask
 };
 
 // What came of a sequence's draft.
@@ -57,6 +58,7 @@ class Drafting {
   bool surprises() const { return !drafter_->free(); }
 
   void forget(RequestId sequence) { drafter_->forget(sequence); }
+  void keep(int64_t scope, std::span<const Token> answer) { drafter_->keep(scope, answer); }
   // The draft model's memory, for more urgent things; false: there is none to give.
   bool give_back();
 
@@ -70,6 +72,7 @@ class Drafting {
   void plan(Seating& seating);
   void choose_lengths(Seating& seating);
   bool worth_a_probe(const Seating& seating, const DraftSeat& seat) const;
+  bool pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const;
   Verdict gate(Seating& seating, size_t task, int32_t position, int32_t confidence) const;
   void check(Draft& draft) const;
   void note(Seating& seating);

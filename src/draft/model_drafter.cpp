@@ -13,6 +13,8 @@ namespace {
 
 // Of the drafter's distribution, where drafts are drawn: what lies behind is seldom drawn and seldom accepted.
 constexpr int32_t kBest = 64;
+// Rows of a prompt that are computed in one step whatever they take: below it a step costs hardly less.
+constexpr int32_t kLeastCatchUp = 64;
 
 constexpr std::array<double, kConfidences - 1> kSure = {0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.82, 0.91, 0.96, 0.99};
 
@@ -133,31 +135,40 @@ Status ModelDrafter::run(Rows& rows) {
   return {};
 }
 
+// Rows of a step that takes about so many seconds at most.
+int32_t ModelDrafter::rows_within(double seconds) const {
+  int32_t rows = kLeastCatchUp;
+  while (times_(2 * rows) > 0 && times_(2 * rows) <= seconds && rows < options_.max_rows) rows *= 2;
+  return std::min(rows, options_.max_rows);
+}
+
 // Computes what the cache lacks, but for the last token of each sequence: prompts, and what others than this drafter
-// have added since.
-Status ModelDrafter::catch_up(std::span<DraftTask> tasks, std::vector<Active>& active) {
+// have added since. One step of it; who lacks more is not drafted for yet.
+Status ModelDrafter::catch_up(std::span<DraftTask> tasks, std::vector<Active>& active, double seconds) {
   // A little can be computed together with the last token.
   const int32_t together = std::min(kMaxDraft, options_.max_rows / std::max(1, static_cast<int32_t>(active.size())));
-  for (size_t next = 0; next < active.size();) {
-    Rows rows;
-    for (; next < active.size() && rows.size() < options_.max_rows; ++next) {
-      const std::span<const Token> tokens = tasks[active[next].task].tokens;
-      Cached& cached = *active[next].cached;
-      const int32_t missing = static_cast<int32_t>(tokens.size()) - 1 - cached.base;
-      if (missing < together) continue;
-      const int32_t take = std::min(missing, options_.max_rows - rows.size());
-      rows.add(tokens.subspan(static_cast<size_t>(cached.base), static_cast<size_t>(take)), cached.base, cached.pages);
-      cached.base += take;
-      if (take < missing) break;
-    }
-    if (rows.size() == 0) break;
-    MARTLET_TRY(run(rows));
+  const auto missing = [&](const Active& a) {
+    return static_cast<int32_t>(tasks[a.task].tokens.size()) - 1 - a.cached->base;
+  };
+  const int32_t most = rows_within(seconds);
+  Rows rows;
+  for (const Active& a : active) {
+    if (missing(a) < together || rows.size() == most) continue;
+    const int32_t take = std::min(missing(a), most - rows.size());
+    Cached& cached = *a.cached;
+    rows.add(tasks[a.task].tokens.subspan(static_cast<size_t>(cached.base), static_cast<size_t>(take)), cached.base,
+             cached.pages);
+    cached.base += take;
   }
+  if (rows.size() > 0) MARTLET_TRY(run(rows));
+  std::erase_if(active, [&](const Active& a) { return missing(a) >= together; });
   return {};
 }
 
-Status ModelDrafter::draft(std::span<DraftTask> tasks, DraftGate gate) {
+Status ModelDrafter::draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) {
   if (!model_) return {};
+  if (options_.intact && !options_.intact())
+    return Error{ErrorKind::model, "model_file_changed", "the draft model's file changed while it was open", "--draft"};
   std::vector<Active> active;
   for (size_t t = 0; t < tasks.size(); ++t)
     if (seat(tasks[t])) active.push_back({t, &cached_[tasks[t].sequence], {}});
@@ -166,7 +177,7 @@ Status ModelDrafter::draft(std::span<DraftTask> tasks, DraftGate gate) {
     for (const DraftTask& task : tasks) forget(task.sequence);
     return error;
   };
-  if (const Status status = catch_up(tasks, active); !status) return lost(status.error());
+  if (const Status status = catch_up(tasks, active, seconds); !status) return lost(status.error());
   while (!active.empty()) {
     Rows rows;
     for (Active& a : active) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -17,8 +18,9 @@ namespace martlet {
 class ModelDrafter final : public Drafter {
  public:
   struct Options {
-    int32_t pages = 0;     // of its cache
-    int32_t max_rows = 0;  // of one step
+    int32_t pages = 0;                  // of its cache
+    int32_t max_rows = 0;               // of one step
+    std::function<bool()> intact = {};  // the model's file is still what was opened; empty: it needs no asking
   };
   // `backend` outlives the drafter; `model` is open on it.
   ModelDrafter(Backend& backend, std::unique_ptr<Model> model, const Options& options);
@@ -28,7 +30,7 @@ class ModelDrafter final : public Drafter {
   bool free() const override { return false; }
   int32_t lag(RequestId sequence, std::span<const Token> tokens) const override;
   double seconds(int32_t rows) const override { return rows > 0 ? times_(rows) : 0; }
-  Status draft(std::span<DraftTask> tasks, DraftGate gate) override;
+  Status draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) override;
   void forget(RequestId sequence) override;
   bool give_back() override;
 
@@ -45,7 +47,8 @@ class ModelDrafter final : public Drafter {
   static int32_t valid(const Cached& cached, std::span<const Token> tokens);
   bool knows(Token token) const { return token < model_->hyperparameters().vocabulary; }
   bool seat(const DraftTask& task);
-  Status catch_up(std::span<DraftTask> tasks, std::vector<Active>& active);
+  Status catch_up(std::span<DraftTask> tasks, std::vector<Active>& active, double seconds);
+  int32_t rows_within(double seconds) const;
   Status run(Rows& rows);
   void choose(const DraftTask& task, Active& active, const Rows& rows, DraftGate gate);
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include <fmt/format.h>
+
 namespace martlet {
 
 Result<Speculation> parse_speculation(std::string_view text) {
@@ -16,7 +18,8 @@ Result<Speculation> parse_speculation(std::string_view text) {
     if (ec == std::errc() && end == text.data() + text.size() && fixed.length >= 1 && fixed.length <= kMaxDraft)
       return fixed;
   }
-  return Error{ErrorKind::request, "invalid_value", "must be auto, window, off, or fixed:K with K from 1 to 8", ""};
+  return Error{ErrorKind::request, "invalid_value",
+               fmt::format("must be auto, window, off, or fixed:K with K from 1 to {}", kMaxDraft), ""};
 }
 
 }  // namespace martlet

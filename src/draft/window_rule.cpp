@@ -30,7 +30,8 @@ void WindowRule::verified(int32_t drafted, int32_t accepted, int32_t added) {
   }
   known_ = std::min(kWindow, known_ + drafted);
   length_ = std::clamp(length_ + (accepted == drafted ? 1 : -1), kShortest, kLongest);
-  if (known_ < kWindow || static_cast<double>(window_.count()) >= kLeast * kWindow) return;
+  const auto most = static_cast<int32_t>(window_.count()) + kWindow - known_;
+  if (most >= kLeast * kWindow) return;
   pause_ = kPause;
   probing_ = true;
   length_ = kShortest;

@@ -6,8 +6,9 @@
 namespace martlet {
 
 // The plain controller of one sequence. It drafts 3 to 6 tokens: one more after a draft that was right to its end, one
-// fewer after another. Of the last 32 drafted tokens it keeps which were accepted; once 32 are known and fewer than
-// 40 % were, it drafts nothing for 64 tokens, then probes with 3: where 40 % of those are right, it starts anew.
+// fewer after another. Of the last 32 drafted tokens it keeps which were accepted; where fewer than
+// 40 % of 32 were, or would be if all that are not known yet were, it drafts nothing for 64 tokens, then probes with 3:
+// where 40 % of those are right, it starts anew.
 class WindowRule {
  public:
   static constexpr int32_t kWindow = 32, kPause = 64, kShortest = 3, kLongest = 6;

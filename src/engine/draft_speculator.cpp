@@ -3,7 +3,7 @@
 namespace martlet {
 
 DraftSeat DraftSpeculator::seat(Sequence& sequence) {
-  return {sequence.id, sequence.tokens, &sequence.sampler, &sequence.drafting, sequence.most_drafts()};
+  return {sequence.id, sequence.tokens, &sequence.sampler, &sequence.drafting, sequence.most_drafts(), sequence.scope};
 }
 
 void DraftSpeculator::propose(std::span<Sequence* const> decoding, const StepOutlook& step) {
@@ -29,6 +29,11 @@ void DraftSpeculator::propose(std::span<Sequence* const> decoding, const StepOut
     drafts |= !sequence->drafts.empty();
   }
   if (!drafts && step.prompt_rows == 0) measured_[decoding.size()] = true;
+}
+
+void DraftSpeculator::ended(const Sequence& sequence) {
+  drafting_.keep(sequence.scope, std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.prompt_size)));
+  drafting_.forget(sequence.id);
 }
 
 void DraftSpeculator::verified(Sequence& sequence, std::span<const Emitted> emitted, double seconds) {

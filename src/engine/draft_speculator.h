@@ -17,6 +17,7 @@ class DraftSpeculator final : public Speculator {
   void propose(std::span<Sequence* const> decoding, const StepOutlook& step) override;
   void verified(Sequence& sequence, std::span<const Emitted> emitted, double seconds) override;
   void forget(const Sequence& sequence) override { drafting_.forget(sequence.id); }
+  void ended(const Sequence& sequence) override;
   bool give_back() override { return drafting_.give_back(); }
   SpeculationStats stats() const override { return drafting_.stats(); }
 

@@ -13,6 +13,8 @@
 namespace martlet {
 namespace {
 
+constexpr int32_t kMostHistory = 1 << 24;  // tokens; about 50 bytes each
+
 Error bad_option(const char* text, const char* flag) {
   return {ErrorKind::usage, "invalid_value", text, flag};
 }
@@ -28,6 +30,12 @@ Status validate(const EngineOptions& options, const Backend& backend) {
   if (options.prefill_chunk < 1) return bad_option("must be at least 1", "prefill_chunk");
   if (options.max_tenant_requests < 0) return bad_option("must be 0 (no limit) or more", "--max-key-requests");
   if (!(options.tpot_target >= 0)) return bad_option("must be 0 (found out) or more", "--tpot-target");
+  const Speculation& rule = options.speculation;
+  if (rule.mode == Speculation::Mode::fixed && (rule.length < 1 || rule.length > kMaxDraft))
+    return bad_option("a fixed length must be at least 1 and at most 16", "--speculation");
+  if (options.ngram_history < 0 || options.ngram_history > kMostHistory)
+    return bad_option("must be 0 (none) to 16777216", "--draft-history");
+  if (options.ngram_history > 0 && !options.ngram) return bad_option("needs --draft ngram", "--draft-history");
   if (options.draft_model && options.ngram) return bad_option("a draft model and ngram cannot both draft", "--draft");
   return {};
 }
@@ -40,8 +48,8 @@ std::function<Result<std::unique_ptr<Speculator>>(Backend&)> speculator_of(const
     return std::unique_ptr<Speculator>(std::make_unique<DraftSpeculator>(std::move(drafter), rule, vocabulary));
   };
   if (options.ngram)
-    return [speculator](Backend&) -> Result<std::unique_ptr<Speculator>> {
-      return speculator(std::make_unique<NgramDrafter>());
+    return [speculator, history = options.ngram_history](Backend&) -> Result<std::unique_ptr<Speculator>> {
+      return speculator(std::make_unique<NgramDrafter>(history));
     };
   if (!options.draft_model) return {};
   return [speculator, limits, file = options.draft_model](Backend& backend) -> Result<std::unique_ptr<Speculator>> {
@@ -100,7 +108,9 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   parts.open_model = [file, h, pages, type = options.cache_type](Backend& b) {
     return Model::create(file, h, b, pages, type);
   };
-  parts.open_speculator = speculator_of(options, h.vocabulary, {pages, parts.scheduler.max_rows});
+  parts.open_speculator = speculator_of(
+      options, h.vocabulary,
+      {pages, parts.scheduler.max_rows, [draft_file = options.draft_model] { return draft_file->unchanged(); }});
   parts.note = options.note;
   if (!options.cache_dir.empty()) {
     const uint64_t fingerprint =

@@ -194,7 +194,7 @@ void Scheduler::release_pages(Sequence& sequence) {
 void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* error) {
   if (reason != FinishReason::error) publish(sequence);
   release_pages(sequence);
-  if (speculator_) speculator_->forget(sequence);
+  if (speculator_) speculator_->ended(sequence);
   sequence.finished = true;
   ++stats_.requests_finished;
   ended_.push_back(sequence.request.tenant);

@@ -25,7 +25,8 @@ class Speculator {
   virtual void propose(std::span<Sequence* const> decoding, const StepOutlook& step) = 0;
   // After the step, of `seconds`, for each of them: its drafts are still there, and `emitted` is what the model chose.
   virtual void verified(Sequence& sequence, std::span<const Emitted> emitted, double seconds) = 0;
-  virtual void forget(const Sequence& sequence) = 0;  // it ended, or gave up its pages
+  virtual void forget(const Sequence& sequence) = 0;  // it gave up its pages
+  virtual void ended(const Sequence& sequence) { forget(sequence); }
   // Frees memory for something more urgent; false: there is none to free.
   virtual bool give_back() { return false; }
   virtual SpeculationStats stats() const { return {}; }

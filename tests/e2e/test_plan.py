@@ -69,6 +69,16 @@ def test_fits_the_context_down_and_says_so(program, models):
         assert f"the context is {context} tokens instead of 8192" in server.log()
 
 
+def test_a_draft_model_is_counted(program, models):
+    _, alone, _ = plan(program, models("nano"), "--context", "256")
+    code, both, line = plan(program, models("nano"), "--context", "256", "--draft", models("nano"))
+    assert code == 0, line
+    assert both["context"] == alone["context"] and part(both, "draft") >= part(both, "weights")
+    assert both["total"] >= alone["total"] + part(both, "draft") + part(alone, "cache")
+    _, ngram, _ = plan(program, models("nano"), "--context", "256", "--draft", "ngram")
+    assert ngram["total"] == alone["total"]
+
+
 def test_table(program, models):
     text = subprocess.run([program, "plan", models("cache"), "--table", "--bandwidth", "50,100"], capture_output=True,
                           text=True, check=True).stdout

@@ -67,7 +67,7 @@ def test_drafts_change_no_text(run):
 def test_draft_flags_are_checked(run):
     other = ROOT / "tests/golden/text/unigram.gguf"
     failed(run("-p", "x", "--draft", str(other)), 2, "draft_vocabulary")
-    failed(run("-p", "x", "--draft", "ngram", "--speculation", "fixed:9"), 2, "invalid_value")
+    failed(run("-p", "x", "--draft", "ngram", "--speculation", "fixed:17"), 2, "invalid_value")
     failed(run("-p", "x", "--speculation", "window"), 2, "no_drafter")
 
 

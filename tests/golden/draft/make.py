@@ -5,8 +5,8 @@ import random
 from collections import deque
 
 rng = random.Random(9)
-# (drafts' chance of being right, tokens): predictable, surprising, a code edit, surprising again, predictable
-PHASES = [(0.95, 150), (0.1, 400), (0.7, 200), (0.0, 300), (0.9, 200)]
+# (drafts' chance of being right, tokens): hopeless, predictable, surprising, a code edit, surprising again, predictable
+PHASES = [(0.05, 100), (0.95, 150), (0.1, 400), (0.7, 200), (0.0, 300), (0.9, 200)]
 
 window, length, pause, probing = deque(maxlen=32), 3, 0, False
 lines = []
@@ -30,6 +30,6 @@ for chance, tokens in PHASES:
             window.clear()
         window.extend([True] * accepted + [False] * (wanted - accepted))
         length = min(6, length + 1) if accepted == wanted else max(3, length - 1)
-        if len(window) == 32 and sum(window) / 32 < 0.4:
+        if sum(window) + 32 - len(window) < 0.4 * 32:  # even if all that are missing were right
             pause, probing, length = 64, True, 3
 open(__file__.replace("make.py", "window_trace.txt"), "w").write("\n".join(lines) + "\n")

@@ -113,11 +113,66 @@ TEST(ModelDrafts, IdsThatOnlyTheTargetHasAreNotDraftedFrom) {
   const auto drafted = [&](RequestId id, const std::vector<Token>& tokens) {
     Draft draft;
     std::vector<DraftTask> tasks = {{id, tokens, &sampler, 3, &draft}};
-    EXPECT_TRUE(drafter.draft(tasks, [](size_t, int32_t, int32_t) { return Verdict::more; }));
+    EXPECT_TRUE(drafter.draft(
+        tasks, [](size_t, int32_t, int32_t) { return Verdict::more; }, 1));
     return draft.tokens.size();
   };
   EXPECT_EQ(drafted(1, {1, 2, 3}), 3u);
   EXPECT_EQ(drafted(2, {1, kVocabulary + 100, 3}), 0u);
+}
+
+// A long prompt is read in several steps, so that nobody beside it waits for all of it.
+TEST(ModelDrafts, APromptIsCaughtUpWithInPieces) {
+  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
+  ASSERT_TRUE(backend);
+  auto model = open("llama", **backend);
+  ASSERT_TRUE(model);
+  ModelDrafter drafter(**backend, std::move(*model), {kPages, 128});
+  SamplingParameters greedy;
+  greedy.temperature = 0;
+  const Sampler sampler(greedy, 1);
+  std::vector<Token> tokens(200, 5), little(10, 7);
+  std::vector<size_t> drafted;
+  int calls = 0;
+  for (; calls < 10 && (drafted.empty() || drafted.back() == 0); ++calls) {
+    Draft draft, other;
+    std::vector<DraftTask> tasks = {{1, tokens, &sampler, 3, &draft}, {2, little, &sampler, 3, &other}};
+    const int32_t lag = drafter.lag(1, tokens);
+    ASSERT_TRUE(drafter.draft(
+        tasks, [](size_t, int32_t, int32_t) { return Verdict::more; }, 0));
+    EXPECT_LE(lag - drafter.lag(1, tokens), 64 + kMaxDraft);
+    EXPECT_EQ(other.tokens.size(), 3u) << "who lacks little does not wait";
+    drafted.push_back(draft.tokens.size());
+  }
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(drafted.back(), 3u);
+}
+
+TEST(DraftFaults, ADraftModelWhoseFileChangedIsGivenBackAndTheTextGoesOn) {
+  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
+  ASSERT_TRUE(backend);
+  auto model = open("llama", **backend);
+  ASSERT_TRUE(model);
+  bool intact = true;
+  Drafting drafting(std::make_unique<ModelDrafter>(**backend, std::move(*model),
+                                                   ModelDrafter::Options{kPages, 128, [&] { return intact; }}),
+                    kVocabulary);
+  SamplingParameters greedy;
+  greedy.temperature = 0;
+  const Sampler sampler(greedy, 1);
+  const std::vector<Token> tokens(10, 5);
+  DraftState state;
+  state.rule = *parse_speculation("fixed:3");
+  const DraftSeat seat{1, tokens, &sampler, &state, 10};
+  drafting.propose({&seat, 1}, 1, 16, [](int32_t) { return 1.0; });
+  EXPECT_EQ(state.draft.tokens.size(), 3u);
+  intact = false;
+  for (int i = 0; i < 4; ++i) {
+    drafting.propose({&seat, 1}, 1, 16, [](int32_t) { return 1.0; });
+    EXPECT_TRUE(state.draft.tokens.empty());
+  }
+  EXPECT_TRUE(drafting.stats().given_back);
+  EXPECT_EQ(drafting.stats().failures, 1u);
 }
 
 TEST(ModelDrafts, GreedyAndSeededTextsAreTheSameWithEveryDrafterControllerAndBatchSize) {

@@ -57,7 +57,8 @@ Draft draft_for(const Tokens& text, int32_t length, NgramDrafter& drafter) {
   Draft draft;
   const Sampler sampler({}, 1);
   DraftTask task{7, text, &sampler, length, &draft};
-  EXPECT_TRUE(drafter.draft({&task, 1}, [](size_t, int32_t, int32_t) { return Verdict::more; }));
+  EXPECT_TRUE(drafter.draft(
+      {&task, 1}, [](size_t, int32_t, int32_t) { return Verdict::more; }, 1));
   return draft;
 }
 
@@ -79,12 +80,68 @@ TEST(NgramDrafter, StopsWhereTheGateSays) {
   const Tokens text{1, 2, 3, 4, 5, 6, 1, 2};
   DraftTask task{1, text, &sampler, 6, &draft};
   ASSERT_TRUE(drafter.draft(
-      {&task, 1}, [](size_t, int32_t position, int32_t) { return position < 1 ? Verdict::more : Verdict::last; }));
+      {&task, 1}, [](size_t, int32_t position, int32_t) { return position < 1 ? Verdict::more : Verdict::last; }, 1));
   EXPECT_EQ(draft.tokens, (Tokens{3, 4}));
   draft.clear();
   ASSERT_TRUE(drafter.draft(
-      {&task, 1}, [](size_t, int32_t position, int32_t) { return position < 1 ? Verdict::more : Verdict::drop; }));
+      {&task, 1}, [](size_t, int32_t position, int32_t) { return position < 1 ? Verdict::more : Verdict::drop; }, 1));
   EXPECT_EQ(draft.tokens, (Tokens{3}));
+}
+
+TEST(AnswerIndex, IsForgottenFromItsOldEndAndHeldApartByScope) {
+  AnswerIndex index(10);
+  index.add(1, Tokens{1, 2, 3, 4, 5});
+  index.add(2, Tokens{1, 2, 9, 9});
+  const auto follows = [&](int64_t scope, const Tokens& text) {
+    const auto match = index.find(scope, text);
+    const auto after = match.length > 0 ? index.after(match) : std::span<const Token>();
+    return Tokens(after.begin(), after.end());
+  };
+  EXPECT_EQ(follows(1, {7, 1, 2}), (Tokens{3, 4, 5}));
+  EXPECT_EQ(follows(2, {7, 1, 2}), (Tokens{9, 9}));
+  EXPECT_TRUE(follows(3, {7, 1, 2}).empty());
+  EXPECT_TRUE(follows(1, {4, 5}).empty()) << "nothing follows the end of an answer";
+  EXPECT_TRUE(follows(1, {5, 1}).empty()) << "no match goes over the end of an answer";
+  for (Token t = 20; t < 60; t += 4) index.add(1, Tokens{t, t + 1, t + 2, t + 3});
+  EXPECT_TRUE(follows(1, {7, 1, 2}).empty());
+  EXPECT_EQ(follows(1, {56, 57}), (Tokens{58, 59}));
+  EXPECT_EQ(follows(1, {52, 53}), (Tokens{54, 55}));
+}
+
+TEST(AnswerIndex, IsTheSameAsALookThroughAllAnswers) {
+  std::mt19937 random(4);
+  AnswerIndex index(400);
+  std::vector<std::pair<int64_t, Tokens>> kept;
+  for (int round = 0; round < 400; ++round) {
+    Tokens answer;
+    for (size_t i = 0; i < random() % 12; ++i) answer.push_back(static_cast<Token>(random() % 4));
+    kept.emplace_back(random() % 2, answer);
+    index.add(kept.back().first, answer);
+    const auto scope = static_cast<int64_t>(random() % 2);
+    Tokens text;
+    for (size_t i = 0; i < random() % 9; ++i) text.push_back(static_cast<Token>(random() % 4));
+    const SuffixIndex::Match match = index.find(scope, text);
+    if (match.length == 0) continue;
+    Tokens found(text.end() - match.length, text.end());
+    const auto after = index.after(match);
+    found.insert(found.end(), after.begin(), after.end());
+    const bool somewhere = std::any_of(kept.begin(), kept.end(), [&](const auto& k) {
+      return k.first == scope && k.second.size() >= found.size() &&
+             std::equal(found.begin(), found.end(), k.second.end() - static_cast<std::ptrdiff_t>(found.size()));
+    });
+    EXPECT_TRUE(somewhere) << round;
+  }
+}
+
+TEST(NgramDrafter, LooksInEarlierAnswersOfTheSameScopeWhereItIsTold) {
+  for (const int32_t history : {0, 100}) {
+    NgramDrafter drafter(history);
+    drafter.keep(0, Tokens{1, 2, 3, 4, 5});
+    drafter.keep(1, Tokens{1, 2, 8, 8, 8});
+    EXPECT_EQ(draft_for({7, 7, 1, 2}, 8, drafter).tokens, history > 0 ? (Tokens{3, 4, 5}) : Tokens());
+    drafter.forget(7);
+    EXPECT_EQ(draft_for({1, 2, 6, 6, 9, 1, 2}, 2, drafter).tokens, (Tokens{6, 6})) << "its own text comes first";
+  }
 }
 
 }  // namespace

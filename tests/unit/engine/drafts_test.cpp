@@ -25,7 +25,7 @@ class OracleDrafter final : public Drafter {
 
   std::string_view name() const override { return "oracle"; }
   bool free() const override { return false; }
-  Status draft(std::span<DraftTask> tasks, DraftGate gate) override {
+  Status draft(std::span<DraftTask> tasks, DraftGate gate, double) override {
     ++behaviour_->calls;
     if (behaviour_->throws) throw std::runtime_error("injected");
     if (behaviour_->fails) return Error{ErrorKind::internal, "injected", "", ""};
@@ -89,7 +89,7 @@ TEST(Drafts, TheTextIsThatOfNoDraftingUnderEveryControllerAndBatchSize) {
     if (i % 3 == 0 && i > 0) prompt.insert(prompt.begin(), prompts[0].begin(), prompts[0].end());  // shared prefixes
     prompts.push_back(prompt);
   }
-  for (const char* rule : {"off", "window", "auto", "fixed:1", "fixed:5", "fixed:8"}) {
+  for (const char* rule : {"off", "window", "auto", "fixed:1", "fixed:5", "fixed:16"}) {
     for (const size_t at_once : {size_t{1}, size_t{5}, size_t{16}}) {
       for (const int right : {100, 60, 0}) {
         DraftingEngine engine({.pages = 64, .context = 100}, rule);

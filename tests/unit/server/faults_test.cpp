@@ -171,7 +171,7 @@ TEST(ServerFaults, D3_Ranges) {
   cases.push_back({text_with(R"("temperature":-1)"), "invalid_value", "temperature"});
   cases.push_back({text_with(R"("n_discard":-1)"), "unsupported_parameter", "n_discard"});
   cases.push_back({text_with(R"("stop":"")"), "invalid_value", "stop"});
-  for (const char* value : {"5", "\"fixed:9\"", "\"always\"", "\"\""})
+  for (const char* value : {"5", "\"fixed:17\"", "\"always\"", "\"\""})
     cases.push_back({text_with(R"("speculation":)" + std::string(value)), "invalid_value", "speculation"});
   cases.push_back({text_with(R"("stream":1)"), "invalid_value", "stream"});
   cases.push_back({text_with(R"("suffix":"x")"), "unsupported_parameter", "suffix"});

@@ -122,8 +122,10 @@ struct LinearRun {
   }
 
   static void direct_rows(const LinearJob& job, int64_t begin, int64_t end) {
-    for (int64_t t0 = 0; t0 < job.rows; t0 += V::direct_tokens) {
-      with_tokens<V::direct_tokens, 1>(job.rows - t0, [&](auto t) MARTLET_INLINED {
+    const int64_t passes = (job.rows + V::direct_tokens - 1) / V::direct_tokens;
+    const int64_t share = (job.rows + passes - 1) / passes;
+    for (int64_t t0 = 0; t0 < job.rows; t0 += share) {
+      with_tokens<V::direct_tokens, 1>(share, [&](auto t) MARTLET_INLINED {
         constexpr int T = t;
         for (int64_t n = begin; n < end; n += Kernel::template direct_vectors<T> * V::lanes) direct<T>(job, n, end, t0);
       });
