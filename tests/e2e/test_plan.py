@@ -189,3 +189,34 @@ def test_G2_stays_within_a_cgroup(program, models):
             assert "(cgroup)" in server.log(), server.log()
     finally:
         group.remove()
+
+
+def test_an_8b_model_within_6_gib(program, tmp_path):
+    """In a memory cgroup where one can be made; else by the peak of the process, mapped weights included."""
+    if not make_model.VOCAB.is_dir():
+        pytest.skip("the reference vocabularies are not here")
+    meminfo = Path("/proc/meminfo").read_text()
+    if int(re.search(r"MemAvailable:\s+(\d+)", meminfo)[1]) << 10 < 8 * GIB:
+        pytest.skip("fewer than 8 GiB of memory are available")
+    model, limit = memory_models.make_hollow("qwen3-8b", "q4_k_m", tmp_path / "qwen3-8b-q4_k_m.gguf"), 6 * GIB
+    code, planned, _ = plan(program, model, "--memory", "6GiB")
+    assert code == 0 and planned["total"] <= limit and planned["context"] >= 512
+    code, _, line = plan(program, model, "--memory", "6GiB", "--context", "32768")
+    assert code == 4 and "does_not_fit" in line
+    group = Group(limit)
+    try:
+        with Server(program, model, "--memory", "6GiB", start=group.enter if group.folder else None) as server:
+            memory = server.get("/health")[2]["memory"]
+            assert memory["planned"] <= memory["ceiling"] <= limit
+            answer = server.post("/v1/completions", {"prompt": list(range(1000, 1040)), "max_tokens": 4,
+                                                     "ignore_eos": True}, timeout=300)
+            assert answer[0] == 200 and answer[2]["usage"]["completion_tokens"] == 4
+            measured = peak(server.pid)
+        print(f"\n8B in 6 GiB: context {planned['context']}, planned {memory['planned'] / MIB:.0f} MiB, measured "
+              f"{measured / MIB:.0f} (the cache fills as it is used), "
+              f"{'in a cgroup of version %d' % group.version if group.folder else 'no memory cgroup can be made here'}")
+        # Of the embedding table only the rows of the prompt are read.
+        assert 0.9 * part(planned, "weights") < measured <= memory["ceiling"]
+    finally:
+        if group.folder:
+            group.remove()
