@@ -249,7 +249,7 @@ void Gateway::State::connect() {
 void Gateway::State::begin() {
   supervisor.start();
   start_probes(core, [this](size_t instance) { prepare(core, instance); });
-  watch_pressure(core, supervisor, make_memory_source(core.config));
+  watch_pressure(core, supervisor, make_pressure_sources(core.config));
 }
 
 Gateway::Gateway(std::unique_ptr<State> state) : state_(std::move(state)) {}
