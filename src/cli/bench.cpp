@@ -129,6 +129,16 @@ double milliseconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
+void note_beyond(int32_t context, const Flags& flags) {
+  int32_t longest = *std::max_element(flags.prompts.begin(), flags.prompts.end());
+  if (flags.generated > 0) {
+    longest = std::max(longest, *std::max_element(flags.depths.begin(), flags.depths.end()) + flags.generated);
+  }
+  if (longest <= context) return;
+  std::fprintf(stderr, "note: %d tokens are more than the %d that the model was trained for: only speed is measured\n",
+               longest, context);
+}
+
 Result<Report> measure(const Flags& flags) {
   Report report;
   report.threads = flags.threads > 0 ? flags.threads : cpu::usable_cores();
@@ -143,6 +153,7 @@ Result<Report> measure(const Flags& flags) {
   const int32_t rows = std::max(512, *std::max_element(flags.batches.begin(), flags.batches.end()));
   MARTLET_ASSIGN(bench.backend, make_cpu_backend({.threads = report.threads, .level = level, .max_rows = rows}));
   MARTLET_ASSIGN(bench.needs, model_needs(*bench.file, *bench.backend));
+  note_beyond(bench.needs.h.context, flags);
   bench.needs.h.context = std::numeric_limits<int32_t>::max();  // beyond what it was trained for, speed is still speed
   bench.ceiling = memory_ceiling(flags.memory);
   MARTLET_TRY(BenchRunner::open(bench.file, *bench.backend, 1, 512, flags.cache_type));

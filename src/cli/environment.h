@@ -1,11 +1,14 @@
 #pragma once
 
+#include <span>
+
 #include <CLI/CLI.hpp>
 
 namespace martlet::cli {
 
 // Every long flag of `command` may also be set by an environment variable: --max-tokens by MARTLET_MAX_TOKENS. A flag
-// on the command line wins. Called once, for all commands.
-void mirror_environment(CLI::App& command);
+// of the command line, `words`, wins: over its own variable, and over those of flags that it excludes. Called once, for
+// all commands.
+void mirror_environment(CLI::App& command, std::span<char* const> words);
 
 }  // namespace martlet::cli

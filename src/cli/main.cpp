@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
     if (name.back() == '_') name.pop_back();  // `template` is a word of C++
     CLI::App* command = app.add_subcommand(name, row.summary);
     Action defined = row.define(*command);
-    mirror_environment(*command);
+    mirror_environment(*command, {argv, static_cast<size_t>(argc)});
     command->callback([&action, defined] { action = defined; });
   }
   try {

@@ -9,10 +9,17 @@
 namespace martlet::cli {
 namespace {
 
+// "6" is six bytes, which nobody means.
+std::string bytes_were_meant(const std::string& bytes) {
+  const bool meant = bytes == "0" || bytes.size() > 6;
+  return meant ? "" : "is less than a megabyte: give a unit, such as 6GiB";
+}
+
 void add_size(CLI::App& app, const char* name, int64_t& bytes, uint64_t least, const char* help) {
   app.add_option(name, bytes, help)
       ->transform(CLI::AsSizeValue(true))
-      ->check(whole_number(least, std::numeric_limits<int64_t>::max()));
+      ->check(whole_number(least, std::numeric_limits<int64_t>::max()))
+      ->check(CLI::Validator(bytes_were_meant, ""));
 }
 
 }  // namespace

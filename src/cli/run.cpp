@@ -147,7 +147,8 @@ void add_sampling(CLI::App& app, Flags& flags) {
   app.add_option("--seed", flags.seed, "Makes a drawn answer repeatable")
       ->check(whole_number(0, std::numeric_limits<uint64_t>::max()));
   app.add_option("-n,--max-tokens", flags.chat.max_tokens,
-                 "Longest answer in tokens; without it, what the context holds");
+                 "Longest answer in tokens; without it, what the context holds")
+      ->check(CLI::Range(1, kUnlimited));
 }
 
 }  // namespace

@@ -82,7 +82,9 @@ void define_http_flags(CLI::App& app, Flags& flags) {
   net::HttpServerOptions& http = flags.server.http;
   app.add_option("--host", http.host, "Address to listen on; others than this machine need --api-key")
       ->capture_default_str();
-  app.add_option("--port", http.port, "Port to listen on; 0 takes a free one and prints it")->capture_default_str();
+  app.add_option("--port", http.port, "Port to listen on; 0 takes a free one and prints it")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   app.add_option("--api-key", flags.server.api_keys, "Key that requests must show; may be given several times")
       ->delimiter(',');
   app.add_option("--max-connections", http.max_connections, "Open connections; more get 503")
@@ -167,8 +169,8 @@ Status serve(Flags& flags) {
   MARTLET_ASSIGN(const Ceiling ceiling, ceiling_of(flags.load));
   flags.server.memory = ceiling.bytes;
   MARTLET_ASSIGN(const std::unique_ptr<Server> server, Server::start(flags.server));
-  server->note("listening on " + server->address());
   MARTLET_TRY(add_models(*server, flags, ceiling));
+  server->note("listening on " + server->address());
   MARTLET_ASSIGN(const std::string ready, ready_line(*server, flags));
   server->open();
   signals.may_drain();

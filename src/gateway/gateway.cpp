@@ -249,7 +249,7 @@ void Gateway::State::connect() {
 void Gateway::State::begin() {
   supervisor.start();
   start_probes(core, [this](size_t instance) { prepare(core, instance); });
-  watch_pressure(core, supervisor, make_memory_source(core.config));
+  watch_pressure(core, supervisor, make_pressure_sources(core.config));
 }
 
 Gateway::Gateway(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -280,9 +280,12 @@ Status prepare_config(GatewayConfig& config, const Engines& engines) {
   if (config.upstreams.empty()) {
     return Error{ErrorKind::usage, "no_upstream_fits", "no upstream's conditions hold on this machine", config.path};
   }
-  if (!server::Access(config.host, config.api_keys).check()) {
-    return Error{ErrorKind::usage, "key_needed",
-                 "others could reach this gateway: give api_keys, or listen on 127.0.0.1", config.path};
+  if (const Status access = server::Access(config.host, config.api_keys).check(); !access) {
+    const bool key = access.error().code == "key_needed";
+    return Error{ErrorKind::usage, access.error().code,
+                 key ? "others could reach this gateway: give api_keys, or listen on 127.0.0.1"
+                     : "listen: the host must be an IP address or localhost",
+                 config.path};
   }
   std::vector<int64_t> peaks;
   for (const UpstreamConfig& upstream : config.upstreams) {

@@ -4,6 +4,11 @@
 
 namespace martlet::gateway {
 
+double reading_of(double used, net::MemoryPressure said, const PressureOptions& options) {
+  const double floors[] = {0, options.warning, options.critical};
+  return std::max(used, floors[static_cast<size_t>(said)]);
+}
+
 // The level that this reading speaks for: the present one as long as it is above that one's end.
 Pressure PressureRule::level_of(double used) const {
   if (used >= options_.critical) return Pressure::critical;

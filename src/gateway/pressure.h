@@ -3,6 +3,7 @@
 // How hard memory is pressed, made calm: thresholds with hysteresis over a noisy reading.
 
 #include "gateway/time.h"
+#include "net/memory_pressure.h"
 
 namespace martlet::gateway {
 
@@ -14,6 +15,9 @@ struct PressureOptions {
   Duration calm = std::chrono::seconds(30);           // ... and only when it stayed there for so long
   Duration confirm = std::chrono::milliseconds(400);  // a rise must last this long: one spike is no trend
 };
+
+// A reading that is at least as high as the system's own word for it: its stalls, its events, its kernel's level.
+double reading_of(double used, net::MemoryPressure said, const PressureOptions& options);
 
 class PressureRule {
  public:

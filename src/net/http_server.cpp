@@ -180,6 +180,12 @@ void HttpServer::stop(std::chrono::milliseconds grace) {
   s.thread.join();
 }
 
+bool is_address_host(const std::string& host) {
+  boost::system::error_code ec;
+  asio::ip::make_address(numeric(host), ec);
+  return !ec;
+}
+
 bool is_loopback_host(const std::string& host) {
   boost::system::error_code ec;
   const asio::ip::address address = asio::ip::make_address(numeric(host), ec);

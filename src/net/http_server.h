@@ -75,6 +75,8 @@ class HttpServer {
   std::unique_ptr<State> state_;
 };
 
+// True for what a server can be bound to: an IP address, or "localhost".
+bool is_address_host(const std::string& host);
 // True when only this machine can reach a server bound to `host`.
 bool is_loopback_host(const std::string& host);
 

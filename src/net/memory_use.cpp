@@ -79,11 +79,6 @@ class MacMemoryUse final : public MemoryUseSource {
       out.available = static_cast<int64_t>(pages.free_count + pages.inactive_count + pages.purgeable_count) *
                       static_cast<int64_t>(vm_kernel_page_size);
     }
-    int level = 1;  // 1 normal, 2 warning, 4 critical
-    size = sizeof level;
-    sysctlbyname("kern.memorystatus_vm_pressure_level", &level, &size, nullptr, 0);
-    const double taken = level >= 4 ? 0.95 : level >= 2 ? 0.85 : 0;
-    out.available = std::min(out.available, static_cast<int64_t>((1 - taken) * static_cast<double>(out.total)));
     return out;
   }
 };

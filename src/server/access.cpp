@@ -18,9 +18,10 @@ bool is_json(std::string_view content_type) {
 }  // namespace
 
 Access::Access(const std::string& host, const std::vector<std::string>& keys)
-    : keys_(keys), local_only_(net::is_loopback_host(host)) {}
+    : keys_(keys), address_(net::is_address_host(host)), local_only_(net::is_loopback_host(host)) {}
 
 Status Access::check() const {
+  if (!address_) return Error{ErrorKind::usage, "bad_host", "the host must be an IP address or localhost", "--host"};
   if (local_only_ || !keys_.empty()) return {};
   return Error{ErrorKind::usage, "key_needed", "others could reach this server: give --api-key, or listen on 127.0.0.1",
                "--host"};

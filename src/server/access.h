@@ -26,7 +26,7 @@ class Access {
 
  private:
   ApiKeys keys_;
-  bool local_only_;
+  bool address_, local_only_;
 };
 
 // The answer to a key that is missing or wrong.

@@ -38,10 +38,23 @@ def failed(result, exit_code, code):
     ["run", "--seed", "18446744073709551616"], ["run", "--seed", "1e3"], ["serve", "--max-sequences", "0"],
     ["serve", "--max-sequences", "2147483647"], ["run", "--context", "-1"], ["run", "--context", "abc"],
     ["serve", "--context", "-1"], ["plan", "--memory", "-5"], ["plan", "--memory", "0"],
-    ["plan", "--memory", "99999999999999999999"], ["plan", "--memory", "abc"]], ids=" ".join)
+    ["plan", "--memory", "99999999999999999999"], ["plan", "--memory", "abc"],
+    ["plan", "--memory", "6"], ["serve", "--port", "70000"], ["run", "--max-tokens", "0"]], ids=" ".join)
 def test_R0_numbers_out_of_range(martlet, nano, flags):
     line = failed(martlet(flags[0], str(nano), *flags[1:]), 2, "usage")
     assert flags[1] in line and len(line) < 200   # names the flag, and no number with three hundred digits
+
+
+def test_R0_flags_win_over_the_environment_of_those_they_exclude(martlet, nano):
+    failed(martlet("run", str(nano), "--raw", "--system", "x", "-p", "a"), 2, "usage")
+    done = martlet("run", str(nano), "--raw", "-p", "the", "-n", "1", MARTLET_SYSTEM="x")
+    assert done.returncode == 0, done.stderr
+    failed(martlet("run", str(nano), "-p", "a", MARTLET_SYSTEM="x", MARTLET_RAW="1"), 2, "usage")
+
+
+def test_R0_bench_says_when_it_goes_beyond_the_model(martlet, nano):
+    done = martlet("bench", str(nano), "-p", "0", "-b", "1", "-d", "9000", "-n", "1", "-r", "1")
+    assert done.returncode == 0 and b"are more than the" in done.stderr, done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user who has no processes to spare")

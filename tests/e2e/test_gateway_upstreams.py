@@ -123,6 +123,12 @@ def test_memory_pressure_moves_requests_and_stops_the_unbounded(program, tmp_pat
         signal_file.write_text("0.3")
         assert eventually(lambda: sender(gateway) == "big", 10)
         assert "came back" in gateway.log()
+        # What the system says of its stalls counts as well.
+        signal_file.write_text("some")
+        assert eventually(lambda: sender(gateway) == "small", 3)
+        assert "the system says some" in gateway.log()
+        signal_file.write_text("none")
+        assert eventually(lambda: sender(gateway) == "big", 10)
 
 
 def test_a_template_that_differs_by_one_newline_is_named_and_not_used(program):

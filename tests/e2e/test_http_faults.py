@@ -457,6 +457,8 @@ def test_E3_open_to_others_needs_a_key(program, nano):
                          timeout=20)
     assert run.returncode == 2
     assert run.stderr.startswith("error[key_needed]: ")
+    named = subprocess.run([program, "serve", nano, "--host", "example.com"], capture_output=True, text=True, timeout=20)
+    assert named.returncode == 2 and named.stderr.startswith("error[bad_host]: ")
 
 
 def test_E5_paths(api):

@@ -87,6 +87,14 @@ TEST(Breaker, WaitsLongerAfterEachTrialThatFailsButNeverBeyondItsBound) {
   EXPECT_EQ(last, 4s);
 }
 
+TEST(Pressure, TheSystemsWordIsAFloor) {
+  const PressureOptions options;
+  EXPECT_EQ(reading_of(0.5, net::MemoryPressure::none, options), 0.5);
+  EXPECT_EQ(reading_of(0.5, net::MemoryPressure::some, options), options.warning);
+  EXPECT_EQ(reading_of(0.99, net::MemoryPressure::some, options), 0.99);
+  EXPECT_EQ(reading_of(0.5, net::MemoryPressure::critical, options), options.critical);
+}
+
 TEST(Breaker, WhatBeganBeforeItOpenedSaysNothing) {
   Clock clock;
   Breaker breaker = up();
