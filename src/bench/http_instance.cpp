@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 // A server may compute a long prompt of a slow model before its first byte, and a whole queue before that.
 constexpr net::HttpCallTimeouts kPatience{std::chrono::seconds(5), std::chrono::minutes(30), std::chrono::minutes(10)};
 
+constexpr auto kSoon = std::chrono::seconds(5);  // what asks how a server is
+
 std::string body_of(const Endpoint& endpoint, const Ask& what) {
   return json::serialize(json::object{{"model", endpoint.model},
                                       {"messages", {{{"role", "user"}, {"content", what.prompt}}}},
@@ -108,8 +110,14 @@ std::vector<net::HttpField> fields_of(const Endpoint& endpoint) {
   return fields;
 }
 
+asio::awaitable<void> get_status(asio::io_context& io, const Endpoint& endpoint, const std::string& path, int& status) {
+  const auto call = open_call(io, endpoint, {kSoon, kSoon, kSoon});
+  net::HttpCallRequest request{"GET", endpoint.base + path, fields_of(endpoint), {}};
+  const Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
+  if (head) status = head->status;
+}
+
 asio::awaitable<void> list_models(asio::io_context& io, const Endpoint& endpoint, std::optional<std::string>& out) {
-  constexpr auto kSoon = std::chrono::seconds(5);
   const auto call = open_call(io, endpoint, {kSoon, kSoon, kSoon});
   net::HttpCallRequest request{"GET", endpoint.base + "/v1/models", fields_of(endpoint), {}};
   const Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
@@ -174,6 +182,14 @@ std::optional<std::string> first_model(const Endpoint& endpoint) {
   asio::co_spawn(io, list_models(io, endpoint, name), asio::detached);
   io.run();
   return name;
+}
+
+bool answers(const Endpoint& endpoint, const std::string& path) {
+  asio::io_context io;
+  int status = 0;
+  asio::co_spawn(io, get_status(io, endpoint, path, status), asio::detached);
+  io.run();
+  return status == 200;
 }
 
 Result<std::unique_ptr<Instance>> UrlTarget::start(const StopAsked&) {

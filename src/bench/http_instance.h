@@ -39,6 +39,9 @@ class HttpInstance : public Instance {
 // few seconds at most.
 std::optional<std::string> first_model(const Endpoint& endpoint);
 
+// Whether a GET of `path` is answered with 200 within a few seconds.
+bool answers(const Endpoint& endpoint, const std::string& path);
+
 // A server that runs already.
 class UrlTarget : public Target {
  public:

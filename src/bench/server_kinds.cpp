@@ -16,7 +16,8 @@ constexpr std::array kKinds = {
                .program = "martlet",
                .arguments = "serve {model} --host 127.0.0.1 --port {port} --context {pool_context} --threads {threads} "
                             "--max-sequences 32 --cache-type f16 --no-prefix-cache",
-               .version = "{program} --version"},
+               .version = "{program} --version",
+               .ready = "/health"},
     ServerKind{.name = "llama-cpp-python",
                .program = "python3 -m llama_cpp.server",
                .arguments = "--model {model} --host 127.0.0.1 --port {port} --n_ctx {context} --n_threads {threads} "

@@ -130,8 +130,10 @@ class ServerTarget : public Target {
     for (const auto end = Clock::now() + kStartTime; Clock::now() < end;) {
       if (stop()) return failed("stopped while the engine started");
       if (child.ended()) return failed("the engine ended instead of serving; its log says why");
-      // A server may listen before it has a model to list.
-      if (const auto name = first_model(endpoint); name && (!name->empty() || !endpoint.model.empty())) return *name;
+      // A server may listen before it has a model to list, and list it before it takes requests.
+      const auto name = first_model(endpoint);
+      const bool listed = name && (!name->empty() || !endpoint.model.empty());
+      if (listed && (kind_.ready.empty() || answers(endpoint, std::string(kind_.ready)))) return *name;
       std::this_thread::sleep_for(kLook);
     }
     return failed("the engine does not answer; its log may say why");

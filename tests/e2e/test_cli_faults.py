@@ -53,7 +53,7 @@ def test_R0_flags_win_over_the_environment_of_those_they_exclude(martlet, nano):
 
 
 def test_R0_bench_says_when_it_goes_beyond_the_model(martlet, nano):
-    done = martlet("bench", str(nano), "-p", "0", "-b", "1", "-d", "9000", "-n", "1", "-r", "1")
+    done = martlet("bench", str(nano), "-p", "0", "-b", "1", "-d", "40000", "-n", "1", "-r", "1", "--memory", "1MiB")
     assert done.returncode == 0 and b"are more than the" in done.stderr, done.stderr
 
 
