@@ -24,6 +24,7 @@ class ScoringEngine : public Engine {
   }
   void cancel(RequestId) override {}
   void drain(double) override {}
+  void drop_prompt_cache() override {}
   EngineStats stats() const override { return {}; }
   const Plan& plan() const override { return plan_; }
   int32_t context() const override { return 100; }
