@@ -119,7 +119,7 @@ def test_cache_types(run, environment, kind):
 
 def test_bad_input_is_refused(run, tmp_path):
     failed(run("-p", "Hi", "--temperature", "-1"), 2, "invalid_value")
-    failed(run("-p", "Hi", "-n", "0"), 2, "invalid_value")
+    failed(run("-p", "Hi", "-n", "0"), 2, "usage")
     failed(run("-p", "Hi", "--context", "-1"), 2, "usage")
     failed(run("-p", "Hi", "--cache-type", "q5"), 2, "usage")
     failed(run("--raw"), 2, "empty_prompt")

@@ -34,7 +34,8 @@ TEST(ProcessTree, HoldsWhatAProcessStarted) {
 
 TEST(Watch, OtherProgramsMakeNoiseAndOursDoNot) {
   const auto busy = shell("while :; do :; done");
-  Watch ours({::getpid(), busy->pid()}), other({::getpid()});
+  const auto idle = shell("sleep 10");
+  Watch ours({busy->pid()}), other({idle->pid()});
   const double before = cpu_seconds_of({busy->pid()});
   std::this_thread::sleep_for(kSecond);
   EXPECT_GT(cpu_seconds_of({busy->pid()}) - before, 0.1);
@@ -42,7 +43,7 @@ TEST(Watch, OtherProgramsMakeNoiseAndOursDoNot) {
   ours.end();
   ASSERT_FALSE(other.noise().empty());
   EXPECT_NE(other.noise().front().find("other programs"), std::string::npos);
-  EXPECT_GT(ours.peak_memory_mib(), 1);
+  EXPECT_GT(ours.peak_memory_mib(), 0);
 }
 
 TEST(Machine, IsDescribed) {
