@@ -132,7 +132,7 @@ def test_bad_input_is_refused(run, tmp_path):
 
 
 def test_streams_while_it_writes(environment, tmp_path):
-    process = subprocess.Popen([MARTLET, "run", "-p", "Count from 1 to 40.", "-n", "60"], env=environment, cwd=tmp_path,
+    process = subprocess.Popen([MARTLET, "run", "-p", "Count from 1 to 40.", "-n", "60", "--temperature", "0"], env=environment, cwd=tmp_path,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     pieces = 0
     while os.read(process.stdout.fileno(), 65536):

