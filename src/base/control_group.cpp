@@ -40,6 +40,12 @@ std::vector<ControlGroup> control_groups(const fs::path& root, const std::string
   return out;
 }
 
+std::optional<int64_t> memory_limit(const fs::path& folder, int version) {
+  constexpr int64_t kNoLimit = int64_t{1} << 60;  // version 1 says it by a number near 2^63
+  const auto limit = read_kernel_number(folder / (version == 2 ? "memory.max" : "memory.limit_in_bytes"));
+  return limit && *limit > 0 && *limit < kNoLimit ? limit : std::nullopt;
+}
+
 std::string read_kernel_file(const fs::path& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};

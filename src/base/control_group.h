@@ -23,6 +23,9 @@ struct ControlGroup {
 std::vector<ControlGroup> control_groups(const std::filesystem::path& root, const std::string& membership,
                                          const std::string& controller);
 
+// What a group of the memory controller may hold; nothing where it has no limit.
+std::optional<int64_t> memory_limit(const std::filesystem::path& folder, int version);
+
 // Files of the kernel: short texts, read in one go. Empty, or nothing, where there is no such file or field.
 std::string read_kernel_file(const std::filesystem::path& path);
 // The number that a file holds; nothing for "max".

@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "base/control_group.h"
 #include "bench/process_tree.h"
 #include "net/memory_use.h"
 
@@ -65,10 +66,7 @@ std::string processor_name() {
 #endif
 
 double read_number(const fs::path& path) {
-  std::ifstream in(path);
-  double value = 0;
-  in >> value;
-  return value;
+  return static_cast<double>(read_kernel_number(path).value_or(0));
 }
 
 // Linux's powercap: one folder a package, energy_uj rising until it wraps at max_energy_range_uj.

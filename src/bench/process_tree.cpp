@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #else
 #include <unistd.h>
+
+#include "base/control_group.h"
 #endif
 
 namespace martlet::bench {
@@ -59,14 +61,8 @@ std::vector<int> children_of(int process) {
 }
 
 std::optional<int64_t> memory_of_one(int process) {
-  std::ifstream in(proc(process, "smaps_rollup"));
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("Pss:")) continue;
-    std::istringstream value(line.substr(4));
-    int64_t kib = 0;
-    if (value >> kib) return kib * 1024;
-  }
-  return std::nullopt;
+  const auto kib = find_kernel_field(read_kernel_file(proc(process, "smaps_rollup")), "Pss:");
+  return kib ? std::optional(*kib * 1024) : std::nullopt;
 }
 
 double cpu_seconds_of_one(int process) {

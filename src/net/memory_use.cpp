@@ -16,9 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Version 1 says "no limit" by a number near 2^63.
-constexpr int64_t kNoLimit = int64_t{1} << 60;
-
 int64_t field(const std::string& text, const char* name) {
   return std::max<int64_t>(find_kernel_field(text, name).value_or(0), 0);
 }
@@ -31,21 +28,21 @@ class LinuxMemoryUse final : public MemoryUseSource {
     const std::string machine = read_kernel_file(proc_ / "meminfo");
     MemoryUse out{field(machine, "MemTotal:") << 10, field(machine, "MemAvailable:") << 10};
     for (const ControlGroup& group : control_groups(cgroups_, read_kernel_file(proc_ / "self/cgroup"), "memory")) {
-      for (const fs::path& folder : group.folders) tighten(out, folder, group.version == 2);
+      for (const fs::path& folder : group.folders) tighten(out, folder, group.version);
     }
     return out;
   }
 
  private:
   // Pages of files that were not used lately can be had again at once.
-  static void tighten(MemoryUse& out, const fs::path& group, bool version_2) {
-    const int64_t limit = read_kernel_number(group / (version_2 ? "memory.max" : "memory.limit_in_bytes")).value_or(0);
-    if (limit <= 0 || limit >= kNoLimit) return;
+  static void tighten(MemoryUse& out, const fs::path& group, int version) {
+    const auto limit = memory_limit(group, version);
+    if (!limit) return;
     const int64_t held =
-        read_kernel_number(group / (version_2 ? "memory.current" : "memory.usage_in_bytes")).value_or(0);
+        read_kernel_number(group / (version == 2 ? "memory.current" : "memory.usage_in_bytes")).value_or(0);
     const int64_t idle =
-        field(read_kernel_file(group / "memory.stat"), version_2 ? "inactive_file" : "total_inactive_file");
-    const MemoryUse here{limit, std::clamp<int64_t>(limit - std::max<int64_t>(held, 0) + idle, 0, limit)};
+        field(read_kernel_file(group / "memory.stat"), version == 2 ? "inactive_file" : "total_inactive_file");
+    const MemoryUse here{*limit, std::clamp<int64_t>(*limit - std::max<int64_t>(held, 0) + idle, 0, *limit)};
     if (here.share() > out.share()) out = here;
   }
 

@@ -20,7 +20,7 @@ class MemoryUseSource {
   virtual MemoryUse read() = 0;
 };
 
-// Linux: /proc/meminfo and the control groups of version 2. macOS: the kernel's page counts.
+// Linux: /proc/meminfo and the control groups, versions 1 and 2. macOS: the kernel's page counts.
 std::unique_ptr<MemoryUseSource> system_memory_use();
 // The Linux source on another /proc and /sys/fs/cgroup.
 std::unique_ptr<MemoryUseSource> linux_memory_use(const std::string& proc, const std::string& cgroups);

@@ -14,17 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Version 1 says "no limit" by a number near 2^63.
-constexpr int64_t kNoLimit = int64_t{1} << 60;
-
 int64_t read_field(const fs::path& path, std::string_view name) {
   return find_kernel_field(read_kernel_file(path), name).value_or(0);
 }
 
 // What a group's limit leaves to this process, if it has one.
 std::optional<int64_t> room_in(const fs::path& folder, int version, int64_t own) {
-  const auto limit = read_kernel_number(folder / (version == 2 ? "memory.max" : "memory.limit_in_bytes"));
-  if (!limit || *limit <= 0 || *limit >= kNoLimit) return std::nullopt;
+  const auto limit = memory_limit(folder, version);
+  if (!limit) return std::nullopt;
   // Both count descendants; file pages can be taken back, and our own among them are planned for.
   const int64_t held = read_field(folder / "memory.stat", version == 2 ? "anon" : "total_rss");
   return std::max<int64_t>(*limit - *limit / 64 - std::max<int64_t>(held - own, 0), 0);
