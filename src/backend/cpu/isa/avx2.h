@@ -16,7 +16,7 @@ namespace {
 
 struct Avx2 {
   static constexpr int lanes = 8;
-  static constexpr int direct_tokens = 6;
+  static constexpr int direct_tokens = 8;
   static constexpr int panel_vectors = 2;
   static constexpr int panel_tokens = 6;
   static constexpr int signed_bias = 0;

@@ -15,7 +15,7 @@
 namespace martlet::cpu {
 namespace {
 
-// Up to here the direct kernel is as fast as a panel (measured; flat around it).
+// Eight rows straight from the blocks are a tenth faster than from a panel (AVX2, Q4_K_M).
 inline constexpr int64_t kDirectRows = 8;
 // The prefetch runs this far ahead of a row vector: a quarter more than its own bytes, and at least so many.
 inline constexpr int64_t kLeastAhead = 40 << 10;
@@ -59,12 +59,12 @@ MARTLET_INLINE void store_outputs(const LinearJob& job, int64_t row, const Place
   }
 }
 
-// body(T) with the smallest T of Least, 2 * Least ... Most that holds `tokens`, or Most. Unused places repeat the last
-// token.
+// body(T) with the smallest T from Least up (1, 2, 4, 6, 8 ...) that holds `tokens`, or Most. Unused places repeat the
+// last token.
 template <int Most, int Least, class Body>
 MARTLET_INLINE void with_tokens(int64_t tokens, Body body) {
   if constexpr (Least < Most) {
-    if (tokens > Least) return with_tokens<Most, std::min(Most, 2 * Least)>(tokens, body);
+    if (tokens > Least) return with_tokens<Most, std::min(Most, Least + (Least > 1 ? 2 : 1))>(tokens, body);
   }
   body(std::integral_constant<int, Least>{});
 }
