@@ -9,7 +9,8 @@
   make_model.py perturb IN.gguf SIGMA OUT.gguf the same model with each block's scale off by a relative N(0, SIGMA): a draft
                                                model that is right part of the time (try 0.02 to 0.3)
   make_model.py scramble IN.gguf OUT.gguf      the same shape and vocabulary with random weights: a draft that is never right
-SHAPE: qwen3-0.6b llama3.2-1b qwen3-8b qwen2.5-7b tiny-llama tiny-qwen3 nano   MIX: q4_k_m q6_k q8_0 q4_0 f16
+SHAPE: qwen3-0.6b llama3.2-1b qwen3-8b qwen2.5-7b tiny-llama tiny-qwen3 nano   MIX: q4_k_m q6_k q8_0 q4_0 q5_0
+q5_1 iq4_nl f16
 nano has a vocabulary of 300 byte-level tokens and loads in no time: for fault injection and fuzzing.
 A random model's text is noise: use it for time and memory only.
 """
@@ -32,10 +33,11 @@ SHAPES = {
     "tiny-qwen3": dict(arch="qwen3", vocab="gpt-2", L=2, D=256, F=512, H=4, KV=2, hd=64, base=1e6, tie=True, V=50257),
 }
 SHAPES["nano"] = dict(arch="llama", vocab=None, L=2, D=64, F=128, H=2, KV=1, hd=32, base=1e4, tie=True, V=300)
-MIXES = {"q4_k_m": (T.Q4_K, T.Q6_K), "q6_k": (T.Q6_K, T.Q6_K), "q8_0": (T.Q8_0, T.Q8_0), "q4_0": (T.Q4_0, T.Q6_K), "f16": (T.F16, T.F16)}
+MIXES = {"q4_k_m": (T.Q4_K, T.Q6_K), "q6_k": (T.Q6_K, T.Q6_K), "q8_0": (T.Q8_0, T.Q8_0), "q4_0": (T.Q4_0, T.Q6_K),
+         "q5_0": (T.Q5_0, T.Q6_K), "q5_1": (T.Q5_1, T.Q6_K), "iq4_nl": (T.IQ4_NL, T.Q6_K), "f16": (T.F16, T.F16)}
 # byte offset and value of each block's half-precision scales, so that weights come out near N(0, 0.02)
 SCALES = {T.Q4_K: {0: 1.2e-4, 2: 9e-4}, T.Q5_K: {0: 6e-5, 2: 9e-4}, T.Q6_K: {208: 2e-5}, T.Q8_0: {0: 2.7e-4},
-          T.Q4_0: {0: 4e-3}, T.Q4_1: {0: 4e-3, 2: -0.03}, T.Q5_0: {0: 2e-3}, T.Q5_1: {0: 2e-3, 2: -0.03}}
+          T.Q4_0: {0: 4e-3}, T.Q4_1: {0: 4e-3, 2: -0.03}, T.Q5_0: {0: 2e-3}, T.Q5_1: {0: 2e-3, 2: -0.03}, T.IQ4_NL: {0: 3e-4}}
 rng = np.random.default_rng(0)
 
 

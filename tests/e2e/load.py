@@ -87,8 +87,16 @@ def drain(streams, until=None):
     return streams
 
 
+def together(run):
+    """Tokens a second while all streams have begun and none has ended; not a number where no such time was."""
+    begin, end = max(stream.events[0] for stream in run), min(stream.events[-1] for stream in run)
+    count = sum(begin < event <= end for stream in run for event in stream.events)
+    return count / (end - begin) if end > begin else float("nan")
+
+
 def measure(port, streams, tokens, prompt, key=None):
-    """{"streams", "tokens_per_s", "ttft_p50", "ttft_p99", "gap_p50", "gap_p99"} of that many answers at once."""
+    """{"streams", "tokens_per_s", "decode_tokens_per_s", "ttft_p50", "ttft_p99", "gap_p50", "gap_p99"} of that many
+    answers at once; the first rate is over the whole time, prompts included."""
     began = time.perf_counter()
     run = drain([Stream(port, {"prompt": prompt(i), "max_tokens": tokens, "ignore_eos": True}, key) for i in range(streams)])
     for stream in run:
@@ -97,16 +105,18 @@ def measure(port, streams, tokens, prompt, key=None):
     ended = max(stream.events[-1] for stream in run)
     gaps = [gap for stream in run for gap in stream.gaps()]
     firsts = [stream.first() for stream in run]
-    return {"streams": streams, "tokens_per_s": streams * tokens / (ended - began),
+    return {"streams": streams, "tokens_per_s": streams * tokens / (ended - began), "decode_tokens_per_s": together(run),
             "ttft_p50": percentile(firsts, 0.5), "ttft_p99": percentile(firsts, 0.99),
             "gap_p50": percentile(gaps, 0.5), "gap_p99": percentile(gaps, 0.99)}
 
 
 def table(rows):
-    """The curve as text; `x one` compares the aggregate with the first row's."""
-    lines = ["streams  tokens/s  x one  TTFT p50 ms  TTFT p99 ms  between p50 ms  between p99 ms"]
+    """The curve as text; `decoding`: while all streams decode, `x one`: that against the first row's."""
+    lines = ["streams  tokens/s  decoding  x one  TTFT p50 ms  TTFT p99 ms  between p50 ms  between p99 ms"]
     for row in rows:
-        lines.append(f"{row['streams']:7d} {row['tokens_per_s']:9.1f} {row['tokens_per_s'] / rows[0]['tokens_per_s']:6.2f}"
+        decoding = row["decode_tokens_per_s"]
+        lines.append(f"{row['streams']:7d} {row['tokens_per_s']:9.1f} {decoding:9.1f}"
+                     f" {decoding / rows[0]['decode_tokens_per_s']:6.2f}"
                      f" {1e3 * row['ttft_p50']:12.0f} {1e3 * row['ttft_p99']:12.0f}"
                      f" {1e3 * row['gap_p50']:15.1f} {1e3 * row['gap_p99']:15.1f}")
     return "\n".join(lines)
