@@ -6,7 +6,7 @@ namespace martlet::cuda {
 namespace {
 
 // Blocks of attend_rows() that a multiprocessor runs at once.
-constexpr int32_t kBlocksEach = 4;
+constexpr int32_t kBlocksEach = 2;
 
 }  // namespace
 
@@ -66,6 +66,11 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   a.out = buffer_of(out).halves.as<__half>();
   a.stride = buffer_of(out).stride;
   if (!reserve_partials(a.heads, a.value_size)) return out;
+  const int64_t units = int64_t{a.kv_heads} * ((a.heads / a.kv_heads + kRowQueries - 1) / kRowQueries);
+  if (units > kMergeUnits) {
+    status_ = Error{ErrorKind::model, "unsupported_heads", "more than 1024 groups of query heads share key heads", ""};
+    return out;
+  }
   a.partials = partials_.as<float>();
   a.finished = finished_.as<unsigned>();
   if (capturing_ || input_.spans() > 0) attend_rows(stream_, a, kBlocksEach * multiprocessors_);

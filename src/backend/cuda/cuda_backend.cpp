@@ -39,6 +39,7 @@ Status CudaBackend::start() {
   if (properties.major < 8) return no_device("the CUDA device is older than compute capability 8.0; use the CPU");
   device_name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
+  shared_bytes_ = static_cast<int32_t>(properties.sharedMemPerBlockOptin);
   stream_.dependent = properties.major >= 9;
   MARTLET_TRY(check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "creating a stream"));
   if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasSetStream(blas_, stream_.handle) != CUBLAS_STATUS_SUCCESS)

@@ -23,6 +23,8 @@ LinearArguments CudaBackend::few_rows(const Product& product, int64_t first_row,
   out.segment_count = static_cast<int32_t>(weight.segments.size());
   for (size_t s = 0; s < weight.segments.size(); ++s) out.segments[s] = weight.segments[s].device;
   out.tiles = weight.tiles;
+  out.blocks = multiprocessors_;
+  out.shared_bytes = shared_bytes_;
   out.columns = static_cast<int32_t>(weight.rows);
   const Buffer& x = buffer_of(product.x);
   out.x = halves(product.x) + first_row * x.stride;
@@ -82,7 +84,7 @@ void CudaBackend::multiply_segment(const StoredSegment& segment, const __half* x
                      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     if (result != CUBLAS_STATUS_SUCCESS) stream_.check(cudaErrorUnknown);
   };
-  if (segment.device.format == Format::F16) return product(segment.device.nibbles, segment.device.rows, y);
+  if (segment.device.format == Format::F16) return product(segment.device.data, segment.device.rows, y);
   if (segment.copy) return product(segment.copy.data(), segment.device.rows, y);
   const auto at_once = static_cast<int32_t>(unpacked_.size() / (stride * int64_t{sizeof(__half)}) / 16 * 16);
   for (int32_t first = 0; first < segment.device.rows; first += at_once) {

@@ -124,7 +124,7 @@ class CudaBackend final : public Backend {
 
   const int32_t max_rows_;
   std::string device_name_;
-  int32_t multiprocessors_ = 0;
+  int32_t multiprocessors_ = 0, shared_bytes_ = 0;  // of the device; that a block may have
   Stream stream_;
   cublasHandle_t blas_ = nullptr;
   Uploader uploader_{stream_};

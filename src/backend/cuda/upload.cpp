@@ -16,10 +16,16 @@ namespace {
 constexpr int64_t kStageBytes = 32 << 20;
 constexpr int64_t kMaxSegmentsOfModel = 1 << 16;
 constexpr int kCopyThreads = 4;  // one core does not fill the bus
-// Weights are stored 2^8 times as large: then those of all usual models, and their scales, are normal halves.
-constexpr int kUsualExponent = -8;
-// What the largest stored value must lie between; there its exponent is chosen anew.
-constexpr float kLargestStored = 32768, kSmallestStored = 1.0f / 16;
+// How weights are stored: times 2^-exponent, so that those of all usual models are normal halves, and what the largest
+// stored number must lie between; where it does not, it is brought to `best` at most.
+struct Range {
+  int exponent;
+  float smallest, largest;
+  int best;  // 2^best
+};
+constexpr Range kPlainRange = {-8, 1.0f / 16, 32768, 0};
+// The numbers are scales, 2^24 times as large as what they multiply.
+constexpr Range kScaleRange = {6, 64, 32768, 14};
 
 Status check_view(const TensorView& view) {
   const FormatInfo& format = info(view.format);
@@ -33,6 +39,10 @@ Status check_view(const TensorView& view) {
 
 bool plain(Format format) {
   return format == Format::F32 || format == Format::F16 || format == Format::BF16;
+}
+
+const Range& range_of(Format format) {
+  return plain(format) ? kPlainRange : kScaleRange;
 }
 
 void copy(std::byte* to, const std::byte* from, int64_t bytes) {
@@ -66,7 +76,7 @@ Status check_stack(std::span<const TensorView> stacked, const UploadOptions& opt
 
 int64_t device_bytes(const TensorView& view) {
   if (view.rows() == 1) return view.columns() * static_cast<int64_t>(sizeof(float));
-  return segment_bytes(view.format, view.rows(), view.columns()).total();
+  return segment_bytes(view.format, view.rows(), view.columns());
 }
 
 Uploader::~Uploader() {
@@ -156,19 +166,16 @@ Result<StoredWeight> Uploader::upload(ModelId model, std::span<const TensorView>
   for (const TensorView& view : stacked) {
     StoredSegment segment;
     segment.view = view;
-    const SegmentBytes bytes = segment_bytes(view.format, view.rows(), view.columns());
-    MARTLET_ASSIGN(segment.memory, Memory::allocate(Place::device, bytes.total()));
-    const std::byte* at = segment.memory.data();
+    MARTLET_ASSIGN(segment.memory,
+                   Memory::allocate(Place::device, segment_bytes(view.format, view.rows(), view.columns())));
     segment.device = {.format = plain(view.format) ? Format::F16 : view.format,
                       .rows = static_cast<int32_t>(view.rows()),
                       .first_row = static_cast<int32_t>(first_row),
                       .first_tile = out.tiles,
                       .steps = static_cast<int32_t>((view.columns() + 63) / 64),
-                      .scale = std::ldexp(1.0f, kUsualExponent),
-                      .nibbles = at,
-                      .pairs = at + bytes.nibbles,
-                      .bits = at + bytes.nibbles + bytes.pairs,
-                      .scales = at + bytes.nibbles + bytes.pairs + bytes.bits};
+                      .record_bytes = record_bytes(view.format),
+                      .scale = std::ldexp(1.0f, range_of(view.format).exponent),
+                      .data = segment.memory.data()};
     first_row += view.rows();
     out.tiles += static_cast<int32_t>((view.rows() + 15) / 16);
     if (segments_ == kMaxSegmentsOfModel)
@@ -190,10 +197,11 @@ Status Uploader::finish(std::span<StoredWeight* const> weights) {
   for (StoredWeight* weight : weights) {
     for (StoredSegment& segment : weight->segments) {
       const float found = largest[slot++];
-      if (found == 0 || !std::isfinite(found) || (found <= kLargestStored && found >= kSmallestStored)) continue;
+      const Range& range = range_of(segment.view.format);
+      if (found == 0 || !std::isfinite(found) || (found <= range.largest && found >= range.smallest)) continue;
       int exponent = 0;
       std::frexp(found, &exponent);  // found = m * 2^exponent, m in [1/2, 1)
-      segment.device.scale = std::ldexp(segment.device.scale, exponent);
+      segment.device.scale = std::ldexp(segment.device.scale, exponent - range.best);
       MARTLET_TRY(send(segment, static_cast<int64_t>(slot) - 1));
     }
   }

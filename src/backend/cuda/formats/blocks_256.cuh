@@ -64,7 +64,7 @@ struct Q6_K : Codes {
 
 struct IQ4_XS : Codes {
   using Block = BlockIQ4_XS;
-  static constexpr int kBits = 4;
+  static constexpr int kBits = 4, kOffset = 128;
   static constexpr Levels kLevels = Levels::iq4;
   static __device__ int code(const Block& b, int i) { return split_nibble(b.codes + i / 32 * 16, i % 32); }
   static __device__ float scale(const Block& b, int g) {

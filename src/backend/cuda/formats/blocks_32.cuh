@@ -51,7 +51,7 @@ struct Q8_0 : Codes {
 
 struct IQ4_NL : Codes {
   using Block = BlockIQ4_NL;
-  static constexpr int kBits = 4;
+  static constexpr int kBits = 4, kOffset = 128;
   static constexpr Levels kLevels = Levels::iq4;
   static __device__ int code(const Block& b, int i) { return split_nibble(b.codes, i); }
   static __device__ float scale(const Block& b, int) { return half_bits(b.scale); }
@@ -61,6 +61,7 @@ struct MXFP4 : Codes {
   using Block = BlockMXFP4;
   static constexpr int kBits = 4;
   static constexpr Levels kLevels = Levels::e2m1;
+  static constexpr int kScaleExponent = 14;  // sign, exponent and mantissa at their places in a half
   static __device__ int code(const Block& b, int i) { return split_nibble(b.codes, i); }
   static __device__ float scale(const Block& b, int) { return exp2f(static_cast<float>(b.exponent) - 127); }
 };

@@ -37,6 +37,21 @@ __device__ inline void load_half_row(const __half* row, int size, int first, uin
   out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
 }
 
+// Sixteen halves of a key. What lies past its end is that of other values: queries are zero there.
+__device__ inline void load_key(const __half* row, int size, int first, uint32_t* out) {
+  const uint4* from = reinterpret_cast<const uint4*>(row + min(first, size - 16));
+  const uint4 a = from[0], b = from[1];
+  out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
+  out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
+}
+
+// 2^x, to two units in the last place.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 template <int kSteps>
 __device__ Queries<kSteps> load_queries(const __half* low, const __half* high, int size, int t) {
   Queries<kSteps> out;
@@ -72,9 +87,10 @@ __device__ inline uint32_t pack(float a, float b) {
   return as_bits(__floats2half2_rn(a, b));
 }
 
-// Halves of tokens from `valid` on become zero: what lies there may be anything, also NaN.
-__device__ inline uint32_t keep_tokens(uint32_t pair, int first, int valid) {
-  return first + 1 < valid ? pair : first < valid ? pair & 0xffff : 0;
+// Which bits of eight tokens count: what lies from `valid` on may be anything, also NaN.
+__device__ inline uint4 kept_tokens(int first, int valid) {
+  const auto pair = [&](int i) { return first + i + 1 < valid ? ~0u : first + i < valid ? 0xffffu : 0u; };
+  return {pair(0), pair(2), pair(4), pair(6)};
 }
 
 // One page of keys and values. `limits`: tokens of the page that query g and query g + 8 see; `valid`: that hold
@@ -101,14 +117,14 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
     const float base = largest == -INFINITY ? 0 : largest;  // the query sees nothing yet
-    factors[h] = exp2f(running.largest[h] - base);
+    factors[h] = power_of_two(running.largest[h] - base);
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& s = scores[i][2 * h + e];
-        s = exp2f(s - base);
+        s = power_of_two(s - base);
         sum += s;
       }
     }
@@ -123,6 +139,7 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
     p[u][2] = pack(scores[2 * u + 1][0], scores[2 * u + 1][1]);
     p[u][3] = pack(scores[2 * u + 1][2], scores[2 * u + 1][3]);
   }
+  const uint4 kept = kept_tokens(8 * t, valid);
 #pragma unroll
   for (int n = 0; n < kSteps * 8; ++n) {
     if (8 * n >= value_size) break;
@@ -130,10 +147,7 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
     out[0] *= factors[0], out[1] *= factors[0];
     out[2] *= factors[1], out[3] *= factors[1];
     uint4 v = *reinterpret_cast<const uint4*>(values + (8 * n + g) * kPageTokens + 8 * t);
-    if (valid < kPageTokens) {
-      v.x = keep_tokens(v.x, 8 * t, valid), v.y = keep_tokens(v.y, 8 * t + 2, valid);
-      v.z = keep_tokens(v.z, 8 * t + 4, valid), v.w = keep_tokens(v.w, 8 * t + 6, valid);
-    }
+    if (valid < kPageTokens) v.x &= kept.x, v.y &= kept.y, v.z &= kept.z, v.w &= kept.w;
     multiply_add(out, p[0][0], p[0][1], p[0][2], p[0][3], v.x, v.y);
     multiply_add(out, p[1][0], p[1][1], p[1][2], p[1][3], v.z, v.w);
   }

@@ -17,7 +17,8 @@ inline constexpr int32_t kSpanTokens = 256;
 inline constexpr int32_t kTileQueries = 64;  // of the kernel that shares keys
 inline constexpr int32_t kMaxHeadSize = 256;
 inline constexpr int32_t kMergeRows = 256;    // rows of attend_rows() at most
-inline constexpr int32_t kMergeUnits = 1024;  // key heads times tiles of their query heads, at most
+inline constexpr int32_t kRowQueries = 8;     // query heads that a block of it handles
+inline constexpr int32_t kMergeUnits = 1024;  // key heads times blocks of their query heads, at most
 
 // Rows of the step, on the device.
 struct StepRows {
@@ -51,7 +52,7 @@ struct AttentionArguments {
   int64_t page_halves = 0;    // from page to page
   __half* out = nullptr;      // [row][stride]
   int32_t stride = 0;
-  float* partials = nullptr;     // [span][head][2 + value_size]
+  float* partials = nullptr;     // [span][partial_floats()]
   unsigned* finished = nullptr;  // [kMergeRows][kMergeUnits], zeros
   const QueryTile* tiles = nullptr;
 };

@@ -6,75 +6,162 @@
 namespace martlet::cuda {
 namespace {
 
-// Keys of a page where they are cached: [token][key_size].
-struct CachedKeys {
-  const __half* keys;
-  int size;
-  __device__ void load(int token, int first, uint32_t* out) const {
-    load_half_row(keys + token * size, size, first, out);
+constexpr int kRowWarps = kSpanTokens / kPageTokens;  // of a block: a page each
+constexpr int kRowThreads = kRowWarps * 32;
+// Rows of 8 x 8 halves become columns.
+__device__ inline uint32_t transposed(uint32_t halves) {
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(halves));
+  return halves;
+}
+
+// Sizes of a head: known where kWhole, and then as large as kSteps steps of 64 values hold.
+template <int kSteps, bool kWhole>
+struct HeadSizes {
+  static constexpr int kKnown = kWhole ? 64 * kSteps : 0;
+  const int keys, values;
+  __device__ explicit HeadSizes(const AttentionArguments& a)
+      : keys(kWhole ? kKnown : a.key_size), values(kWhole ? kKnown : a.value_size) {}
+};
+
+// What a warp finds of one page for up to eight queries. Lane 4g + t: queries 2t and 2t + 1; of tile d of the values,
+// 16d + g and 16d + g + 8 of the former, then of the latter.
+template <int kSteps>
+struct PageResult {
+  float out[kSteps * 4][4] = {};
+  float largest[2], sums[2];
+};
+
+// Eight tiles of values on their way, sixteen values of all tokens each.
+struct ValueTiles {
+  static constexpr int kTiles = 8;
+  uint4 low[kTiles], high[kTiles];
+
+  // From tile `first` on. `values`: of all tokens, those of value g first, from token 8t on.
+  __device__ ValueTiles(const __half* values, int first, int value_size) {
+#pragma unroll
+    for (int d = 0; d < kTiles; ++d) {
+      if (16 * (first + d) >= value_size) break;
+      const uint4* row = reinterpret_cast<const uint4*>(values + 16 * (first + d) * kPageTokens);
+      low[d] = row[0], high[d] = row[8 * kPageTokens / 8];
+    }
+  }
+  __device__ void keep(const uint4& kept) {
+#pragma unroll
+    for (int d = 0; d < kTiles; ++d) {
+      low[d].x &= kept.x, low[d].y &= kept.y, low[d].z &= kept.z, low[d].w &= kept.w;
+      high[d].x &= kept.x, high[d].y &= kept.y, high[d].z &= kept.z, high[d].w &= kept.w;
+    }
   }
 };
 
-// Merges `count` partial results, `from` floats apart: {largest, sum, values}. Returns value d, sets the others.
-__device__ inline float merged(const float* part, int64_t from, int count, int d, float& largest, float& sum) {
-  largest = -INFINITY;
-  for (int i = 0; i < count; ++i) largest = fmaxf(largest, __ldcg(part + i * from));
-  float value = 0;
-  sum = 0;
-  for (int i = 0; i < count; ++i) {
-    const float factor = exp2f(__ldcg(part + i * from) - largest);
-    sum += __ldcg(part + i * from + 1) * factor;
-    value += __ldcg(part + i * from + 2 + d) * factor;
+// `queries`: the lane's of query g. `valid`: tokens of the page. Rows of keys are the first operand here, and rows of
+// values (a value of all tokens) too, so that eight queries need no padding.
+template <int kSteps, bool kWhole>
+__device__ PageResult<kSteps> attend_one_page(const uint32_t (&queries)[kSteps][8], const __half* keys,
+                                              const HeadSizes<kSteps, kWhole>& sizes, int valid) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const __half* values = keys + kPageTokens * sizes.keys + g * kPageTokens + 8 * t;
+  PageResult<kSteps> result;
+  // Of tokens 8 (g / 2) + g % 2 + 2i: so a lane has, once they are transposed, those of tokens 8t + 2i and 8t + 2i + 1.
+  float scores[4][2];
+#pragma unroll
+  for (int a = 0; a < 2; ++a) {
+    float c[4] = {};
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      uint32_t low[8], high[8];
+      const __half* row = keys + (g / 2 * 8 + g % 2 + 4 * a) * sizes.keys;
+      load_key(row, sizes.keys, 64 * s + 16 * t, low);
+      load_key(row + 2 * sizes.keys, sizes.keys, 64 * s + 16 * t, high);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        multiply_add(c, low[2 * j], high[2 * j], low[2 * j + 1], high[2 * j + 1], queries[s][2 * j],
+                     queries[s][2 * j + 1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      scores[2 * a + i / 2][i % 2] = g / 2 * 8 + g % 2 + 4 * a + i / 2 * 2 < valid ? c[i] : -INFINITY;
   }
-  return value;
+  ValueTiles tiles(values, 0, sizes.values);
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    float largest = fmaxf(fmaxf(scores[0][e], scores[1][e]), fmaxf(scores[2][e], scores[3][e]));
+#pragma unroll
+    for (int offset = 4; offset < 32; offset *= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, offset));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scores[i][e] = power_of_two(scores[i][e] - largest);
+    float sum = (scores[0][e] + scores[1][e]) + (scores[2][e] + scores[3][e]);
+#pragma unroll
+    for (int offset = 4; offset < 32; offset *= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    result.largest[e] = largest;
+    result.sums[e] = sum;
+  }
+  uint32_t p[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) p[i] = transposed(pack(scores[i][0], scores[i][1]));
+#pragma unroll
+  for (int first = 0; first < kSteps * 4; first += ValueTiles::kTiles) {
+    if (16 * first >= sizes.values) break;
+    if (first > 0) tiles = ValueTiles(values, first, sizes.values);
+    if (valid < kPageTokens) tiles.keep(kept_tokens(8 * t, valid));
+#pragma unroll
+    for (int d = 0; d < ValueTiles::kTiles && first + d < kSteps * 4; ++d) {
+      if (16 * (first + d) >= sizes.values) break;
+      float(&out)[4] = result.out[first + d];
+      multiply_add(out, tiles.low[d].x, tiles.high[d].x, tiles.low[d].y, tiles.high[d].y, p[0], p[1]);
+      multiply_add(out, tiles.low[d].z, tiles.high[d].z, tiles.low[d].w, tiles.high[d].w, p[2], p[3]);
+    }
+  }
+  return result;
 }
 
-// One span of one row for up to 16 query heads of a key head: the block's warps share its pages. All that it reads when
-// it is made was there before the step began.
-template <int kSteps>
-struct RowUnit {
-  static constexpr int kPages = kSpanTokens / kPageTokens / kWarps;  // of a warp
-  const AttentionArguments& a;
-  int span, row, unit, kv_head, first_head, heads, in_row, spans, tokens, position;
-  int64_t pages[kPages];  // of the warp
+// What a span leaves of its heads: values [head][value_size], then the largest score and the sum [head].
+__host__ __device__ inline int64_t partial_size(int heads, int value_size) {
+  return int64_t{heads} * value_size + (2 * heads + 3) / 4 * 4;
+}
 
-  __device__ RowUnit(const AttentionArguments& a, int item) : a(a) { move_to(item); }
+// One span of one row for up to eight query heads of a key head: the block's warps share its pages. All that it reads
+// when it is made was there before the step began.
+template <int kSteps, bool kWhole>
+struct RowUnit {
+  using Sizes = HeadSizes<kSteps, kWhole>;
+  const AttentionArguments& a;
+  const Sizes sizes;
+  int span, row, unit, kv_head, first_head, heads, in_row, spans, tokens;
+  int64_t page_halves;  // before the warp's page
+
+  __device__ RowUnit(const AttentionArguments& a, int item) : a(a), sizes(a) { move_to(item); }
 
   __device__ void move_to(int item) {
-    const int group = a.heads / a.kv_heads, head_tiles = (group + kQueries - 1) / kQueries;
+    const int group = a.heads / a.kv_heads, head_tiles = (group + kRowQueries - 1) / kRowQueries;
     const int units = a.kv_heads * head_tiles;
     span = item / units;
     unit = item % units;
     row = a.step.span_rows[span];
     kv_head = unit / head_tiles;
-    first_head = kv_head * group + unit % head_tiles * kQueries;
-    heads = min(kQueries, (kv_head + 1) * group - first_head);
+    first_head = kv_head * group + unit % head_tiles * kRowQueries;
+    heads = min(kRowQueries, (kv_head + 1) * group - first_head);
     in_row = span - a.step.row_spans[row];
     spans = a.step.row_spans[row + 1] - a.step.row_spans[row];
-    position = a.step.positions[row];
-    tokens = min(kSpanTokens, position + 1 - in_row * kSpanTokens);
+    tokens = min(kSpanTokens, a.step.positions[row] + 1 - in_row * kSpanTokens);
     const int32_t* table = a.step.pages + a.step.row_pages[row] + in_row * (kSpanTokens / kPageTokens);
-#pragma unroll
-    for (int p = 0; p < kPages; ++p) {
-      const int at = threadIdx.x / 32 + p * kWarps;
-      pages[p] = at * kPageTokens < tokens ? table[at] : 0;
-    }
+    const int warp = threadIdx.x / 32;
+    page_halves = (warp < warps() ? table[warp] : 0) * a.page_halves;
   }
 
-  // The keys of the warp's page p of the head; its values follow.
-  __device__ const __half* page(int p) const {
-    return a.cache + pages[p] * a.page_halves + int64_t{kv_head} * kPageTokens * (a.key_size + a.value_size);
+  // That have a page of the span.
+  __device__ int warps() const { return (tokens + kPageTokens - 1) / kPageTokens; }
+
+  // The keys of the warp's page of the head; its values follow.
+  __device__ const __half* page() const {
+    return a.cache + page_halves + int64_t{kv_head} * kPageTokens * (sizes.keys + sizes.values);
   }
 
   // Asks for the span's keys and values, while what the queries are made of is still being computed.
   __device__ void fetch() const {
-    const int lines = kPageTokens * (a.key_size + a.value_size) / 64;  // of 128 bytes
-#pragma unroll
-    for (int p = 0; p < kPages; ++p) {
-      if ((threadIdx.x / 32 + p * kWarps) * kPageTokens >= tokens) break;
-      for (int i = threadIdx.x % 32; i < lines; i += 32)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(page(p) + i * 64));
-    }
+    if (static_cast<int>(threadIdx.x) / 32 >= warps()) return;
+    const int lines = kPageTokens * (sizes.keys + sizes.values) / 64;  // of 128 bytes
+    for (int i = threadIdx.x % 32; i < lines; i += 32) asm volatile("prefetch.global.L2 [%0];" ::"l"(page() + i * 64));
   }
 
   // The heads' queries into shared memory, and, with the last span, the row's own keys and values into the cache.
@@ -82,11 +169,11 @@ struct RowUnit {
     if (unit == 0 && in_row == 0) clear_padding(a, row);
     scratch += threadIdx.x / 32 * kMaxHeadSize;
     const int work = heads + (in_row + 1 == spans ? 2 : 0);
-    for (int i = threadIdx.x / 32; i < work; i += kWarps) {
+    for (int i = threadIdx.x / 32; i < work; i += kRowWarps) {
       if (i < heads) {
-        write_turned(a, row, first_head + i, scratch, queries + i * a.key_size);
+        write_turned<Sizes::kKnown>(a, row, first_head + i, scratch, queries + i * sizes.keys);
       } else if (i == heads) {
-        write_key(a, row, kv_head, scratch);
+        write_key<Sizes::kKnown>(a, row, kv_head, scratch);
       } else {
         write_value(a, row, kv_head);
       }
@@ -94,69 +181,93 @@ struct RowUnit {
   }
 
   __device__ void attend(const __half* queries, float* shared) const {
+    if (static_cast<int>(threadIdx.x) / 32 >= warps()) return;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const auto q = load_queries<kSteps>(queries + min(g, heads - 1) * a.key_size,
-                                        queries + min(g + 8, heads - 1) * a.key_size, a.key_size, t);
-    Running<kSteps> running;
+    uint32_t q[kSteps][8];
 #pragma unroll
-    for (int p = 0; p < kPages; ++p) {
-      const int limit = min(kPageTokens, tokens - (warp + p * kWarps) * kPageTokens);
-      if (limit <= 0) break;
-      attend_page(q, CachedKeys{page(p), a.key_size}, page(p) + kPageTokens * a.key_size, a.value_size, {limit, limit},
-                  limit, running);
-    }
-    finish_sums(running);
-    const int stride = 2 + a.value_size;
+    for (int s = 0; s < kSteps; ++s)
+      load_half_row(queries + min(g, heads - 1) * sizes.keys, sizes.keys, 64 * s + 16 * t, q[s]);
+    const auto result = attend_one_page(q, page(), sizes, min(kPageTokens, tokens - warp * kPageTokens));
+    const int stride = 2 + sizes.values;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float* at = shared + (warp * kQueries + g + 8 * h) * stride;
-      if (t == 0) at[0] = running.largest[h], at[1] = running.sums[h];
+    for (int e = 0; e < 2; ++e) {
+      if (2 * t + e >= heads) continue;
+      float* at = shared + (warp * heads + 2 * t + e) * stride;
+      if (g == 0) at[0] = result.largest[e], at[1] = result.sums[e];
 #pragma unroll
-      for (int n = 0; n < kSteps * 8; ++n) {
-        if (8 * n >= a.value_size) break;
-        at[2 + 8 * n + 2 * t] = running.out[n][2 * h];
-        at[3 + 8 * n + 2 * t] = running.out[n][2 * h + 1];
+      for (int d = 0; d < kSteps * 4; ++d) {
+        if (16 * d >= sizes.values) break;
+        at[2 + 16 * d + g] = result.out[d][e];
+        at[2 + 16 * d + 8 + g] = result.out[d][2 + e];
       }
     }
   }
 
   __device__ __half* out(int head) const {
-    return a.out + int64_t{row} * a.stride + (first_head + head) * a.value_size;
+    return a.out + int64_t{row} * a.stride + (first_head + head) * sizes.values;
   }
-  __device__ float* partial(int of_span, int head) const {
-    return a.partials + (int64_t{of_span} * a.heads + first_head + head) * (2 + a.value_size);
+  __device__ float* values_of(int of_span, int head) const {
+    return a.partials + of_span * partial_size(a.heads, sizes.values) + (first_head + head) * sizes.values;
+  }
+  __device__ float2* weight_of(int of_span, int head) const {
+    float* weights = a.partials + of_span * partial_size(a.heads, sizes.values) + a.heads * sizes.values;
+    return reinterpret_cast<float2*>(weights) + first_head + head;
   }
 
   // The warps' results into one: the row's own when it has one span.
   __device__ void merge_warps(const float* shared) const {
-    const int stride = 2 + a.value_size;
-    for (int i = threadIdx.x; i < heads * a.value_size; i += blockDim.x) {
-      const int head = i / a.value_size, d = i % a.value_size;
-      float largest = -INFINITY, sum = 0, value = 0;
-      for (int w = 0; w < kWarps; ++w) largest = fmaxf(largest, shared[(w * kQueries + head) * stride]);
-      for (int w = 0; w < kWarps; ++w) {
-        const float* at = shared + (w * kQueries + head) * stride;
-        const float factor = exp2f(at[0] - largest);
+    const int stride = 2 + sizes.values, pairs = sizes.values / 2;
+    for (int i = threadIdx.x; i < heads * pairs; i += kRowThreads) {
+      const int head = i / pairs, d = i % pairs * 2;
+      float largest = -INFINITY, sum = 0;
+      float2 value = {};
+      for (int w = 0; w < warps(); ++w) largest = fmaxf(largest, shared[(w * heads + head) * stride]);
+      for (int w = 0; w < warps(); ++w) {
+        const float* at = shared + (w * heads + head) * stride;
+        const float factor = power_of_two(at[0] - largest);
+        const float2 part = *reinterpret_cast<const float2*>(at + 2 + d);
         sum += at[1] * factor;
-        value += at[2 + d] * factor;
+        value.x += part.x * factor, value.y += part.y * factor;
       }
       if (spans == 1) {
-        out(head)[d] = __float2half_rn(value / sum);
+        *reinterpret_cast<__half2*>(out(head) + d) = __floats2half2_rn(value.x / sum, value.y / sum);
       } else {
-        float* to = partial(span, head);
-        if (d == 0) to[0] = largest, to[1] = sum;
-        to[2 + d] = value;
+        if (d == 0) *weight_of(span, head) = make_float2(largest, sum);
+        *reinterpret_cast<float2*>(values_of(span, head) + d) = value;
       }
     }
   }
 
-  __device__ void merge_spans() const {
-    const int64_t from = int64_t{a.heads} * (2 + a.value_size);
-    for (int i = threadIdx.x; i < heads * a.value_size; i += blockDim.x) {
-      const int head = i / a.value_size, d = i % a.value_size;
-      float largest, sum;
-      const float value = merged(partial(a.step.row_spans[row], head), from, spans, d, largest, sum);
-      out(head)[d] = __float2half_rn(value / sum);
+  // The spans' results into one. `totals`: the largest score and the sum of each head, in shared memory.
+  __device__ void merge_spans(float2* totals) const {
+    const int first = a.step.row_spans[row], lane = threadIdx.x % 32;
+    for (int head = threadIdx.x / 32; head < heads; head += kRowWarps) {
+      float largest = -INFINITY, sum = 0;
+      for (int s = lane; s < spans; s += 32) largest = fmaxf(largest, __ldcg(weight_of(first + s, head)).x);
+      for (int offset = 16; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, offset));
+      for (int s = lane; s < spans; s += 32) {
+        const float2 weight = __ldcg(weight_of(first + s, head));
+        sum += weight.y * power_of_two(weight.x - largest);
+      }
+      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+      if (lane == 0) totals[head] = make_float2(largest, sum);
+    }
+    __syncthreads();
+    const int fours = sizes.values / 4;
+    for (int i = threadIdx.x; i < heads * fours; i += kRowThreads) {
+      const int head = i / fours, d = i % fours * 4;
+      float4 value = {};
+#pragma unroll 8
+      for (int s = 0; s < spans; ++s) {
+        const float factor = power_of_two(__ldcg(weight_of(first + s, head)).x - totals[head].x);
+        const float4 part = __ldcg(reinterpret_cast<const float4*>(values_of(first + s, head) + d));
+        value.x += part.x * factor, value.y += part.y * factor;
+        value.z += part.z * factor, value.w += part.w * factor;
+      }
+      const float inverse = 1 / totals[head].y;
+      __half2* to = reinterpret_cast<__half2*>(out(head) + d);
+      to[0] = __floats2half2_rn(value.x * inverse, value.y * inverse);
+      to[1] = __floats2half2_rn(value.z * inverse, value.w * inverse);
     }
   }
 
@@ -175,19 +286,24 @@ struct RowUnit {
   }
 };
 
-template <int kSteps>
-__global__ void __launch_bounds__(kWarps * 32) rows_kernel(const __grid_constant__ AttentionArguments a) {
+template <int kSteps, bool kWhole>
+__global__ void __launch_bounds__(kRowThreads, 2) rows_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ float shared[];
-  __shared__ __align__(16) __half queries[kQueries * kMaxHeadSize];
-  __shared__ float scratch[kWarps * kMaxHeadSize];
+  __shared__ __align__(16) __half queries[kRowQueries * kMaxHeadSize];
+  __shared__ float scratch[kRowWarps * kMaxHeadSize];
+  __shared__ float2 totals[kRowQueries];
   __shared__ bool last;
   start_next();
   // What the step is was there before its first kernel.
   const int group = a.heads / a.kv_heads;
-  const int items = *a.step.span_count * a.kv_heads * ((group + kQueries - 1) / kQueries);
-  if (static_cast<int>(blockIdx.x) >= items) return wait_for_input();
-  RowUnit<kSteps> unit(a, blockIdx.x);
+  const int items = *a.step.span_count * a.kv_heads * ((group + kRowQueries - 1) / kRowQueries);
+  if (static_cast<int>(blockIdx.x) >= items) {
+    if (blockIdx.x == 0) wait_for_input();  // or this kernel could end before the one before it
+    return;
+  }
+  RowUnit<kSteps, kWhole> unit(a, blockIdx.x);
   unit.fetch();
+  for (int item = blockIdx.x + gridDim.x; item < items; item += gridDim.x) RowUnit<kSteps, kWhole>(a, item).fetch();
   wait_for_input();
   for (int item = blockIdx.x;;) {
     unit.prepare(queries, scratch);
@@ -195,7 +311,7 @@ __global__ void __launch_bounds__(kWarps * 32) rows_kernel(const __grid_constant
     unit.attend(queries, shared);
     __syncthreads();
     unit.merge_warps(shared);
-    if (unit.spans > 1 && unit.last_to_finish(&last)) unit.merge_spans();
+    if (unit.spans > 1 && unit.last_to_finish(&last)) unit.merge_spans(totals);
     __syncthreads();
     item += gridDim.x;
     if (item >= items) return;
@@ -206,16 +322,20 @@ __global__ void __launch_bounds__(kWarps * 32) rows_kernel(const __grid_constant
 }  // namespace
 
 int64_t partial_floats(int32_t heads, int32_t value_size) {
-  return int64_t{heads} * (2 + value_size);
+  return partial_size(heads, value_size);
 }
 
 void attend_rows(Stream& stream, const AttentionArguments& a, int32_t blocks) {
-  const auto bytes = static_cast<int>(sizeof(float)) * kWarps * kQueries * (2 + a.value_size);
+  const int heads = std::min(a.heads / a.kv_heads, kRowQueries);
+  const auto bytes = static_cast<int>(sizeof(float)) * kRowWarps * heads * (2 + a.value_size);
+  const auto run = [&](auto kernel) {
+    if (bytes > 32 << 10)  // beside what the kernel declares, more than a block gets unasked
+      stream.check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    launch(stream, kernel, static_cast<unsigned>(blocks), kRowThreads, static_cast<size_t>(bytes), a);
+  };
   with_steps(a, [&](auto steps) {
-    if (bytes > 32 << 10) {  // beside what the kernel declares, more than a block gets unasked
-      stream.check(cudaFuncSetAttribute(rows_kernel<steps()>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    }
-    launch(stream, rows_kernel<steps()>, static_cast<unsigned>(blocks), kWarps * 32, static_cast<size_t>(bytes), a);
+    const bool whole = a.key_size == 64 * steps() && a.value_size == 64 * steps();
+    whole ? run(rows_kernel<steps(), true>) : run(rows_kernel<steps(), false>);
   });
 }
 

@@ -13,12 +13,9 @@ struct SharedKeys {
   int size, stride;
   static __device__ int place(int token, int chunk) { return chunk ^ (token & 7); }
   __device__ void load(int token, int first, uint32_t* out) const {
-    uint4 a = {}, b = {};
-    if (first < size) {
-      const uint4* row = reinterpret_cast<const uint4*>(keys + token * stride);
-      a = row[place(token, first / 8)];
-      b = row[place(token, first / 8 + 1)];
-    }
+    const uint4* row = reinterpret_cast<const uint4*>(keys + token * stride);
+    const int chunk = min(first, size - 16) / 8;
+    const uint4 a = row[place(token, chunk)], b = row[place(token, chunk + 1)];
     out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
     out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
   }

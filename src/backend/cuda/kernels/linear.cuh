@@ -1,7 +1,10 @@
 #pragma once
 
 // The body of linear_rows(), instantiated by linear_*.cu for each number of rows: kColumns * 8 rows of activations
-// against kTiles tiles of weights a block.
+// against kTiles tiles of weights a warp. A block multiplies some tiles at once, a group of warps each (or each kTiles
+// of them); the warps of a group share the columns.
+
+#include <algorithm>
 
 #include "backend/cuda/kernels/activation.cuh"
 #include "backend/cuda/kernels/formats.cuh"
@@ -11,39 +14,82 @@
 
 namespace martlet::cuda {
 
-inline constexpr int kMaxWarps = 16, kMaxGatedWarps = 8;
-// Threads of a block at most, and blocks that a multiprocessor holds: what registers a kernel may take follows.
-template <int kColumns, int kTiles, bool kGated>
-inline constexpr int kThreads = 32 * (kGated ? kMaxGatedWarps : kMaxWarps);
-template <int kColumns, int kTiles, bool kGated>
-inline constexpr int kBlocks = kTiles == 1     ? 2
-                               : !kGated       ? 1
-                               : kColumns == 1 ? 3
-                               : kColumns == 2 ? 2
-                                               : 1;
-// Steps of weights that a warp has under way: about 2 KiB.
+// What a thread may have, and warps of a block at most.
+template <int kColumns>
+inline constexpr int kRegisters = kColumns == 1 ? 80 : 128;
+template <int kColumns>
+inline constexpr int kWarps = kColumns == 1 ? kMaxWarps : 16;
+// Steps of weights that a warp has under way.
 template <class F, int kTiles>
-inline constexpr int kDepth = F::kBits == 16 ? 1
-                              : kTiles == 1  ? 3
-                                             : 2;
+inline constexpr int kDepth = F::kBits == 16                ? 2 / kTiles
+                              : F::kBits > 4 || kTiles == 2 ? 2
+                                                            : 3;
+inline constexpr int kDeclaredBytes = 1 << 10;  // of shared memory, that a kernel has in any case
 
-// A lane's activations of one step: sixteen halves of the row that its column of the product is.
-__device__ inline void load_activations(const LinearArguments& a, int row, int step, int lane, uint32_t (&b)[8]) {
-  const uint4* from =
-      reinterpret_cast<const uint4*>(a.x + (int64_t{row} * a.segments[0].steps + step) * kTileColumns) + lane % 4 * 2;
+// The tiles of a group in a round. Gate and up take turns.
+template <int kTiles, bool kGated>
+struct Unit {
+  const DeviceSegment* segment[kTiles];
+  int tile[kTiles];  // it may lie past its segment's last
+  bool exists;
+
+  __device__ Unit(const LinearArguments& a, int round, int group) {
+    const int in_block = round * a.tiles_at_once + group * kTiles;
+    int tile0 = static_cast<int>(blockIdx.x) * a.tiles_each + in_block, s = 0;
+    exists = in_block < a.tiles_each;
+    if constexpr (kGated) {
+      exists &= tile0 < 2 * tiles_of(a.segments[0]);
+#pragma unroll
+      for (int m = 0; m < kTiles; ++m) segment[m] = &a.segments[(tile0 + m) % 2], tile[m] = (tile0 + m) / 2;
+    } else {
+      for (; s + 1 < a.segment_count && tile0 >= tiles_of(a.segments[s]); ++s) tile0 -= tiles_of(a.segments[s]);
+      exists &= tile0 < tiles_of(a.segments[s]);
+#pragma unroll
+      for (int m = 0; m < kTiles; ++m) segment[m] = &a.segments[s], tile[m] = tile0 + m;
+    }
+  }
+
+  // Of a segment, as many as whole units have.
+  __host__ __device__ static int tiles_of(const DeviceSegment& segment) {
+    constexpr int kRows = kTileRows * (kGated ? 1 : kTiles);
+    return (segment.rows + kRows - 1) / kRows * (kGated ? 1 : kTiles);
+  }
+};
+
+// Few rows of activations are staged in shared memory where there is much to multiply: a load from the cache would wait
+// for the weights that were asked for before it.
+inline constexpr int kStagedBytes = 32 << 10, kStagedSteps = 16;
+
+__host__ __device__ inline int row_bytes(const LinearArguments& a) {
+  return a.segments[0].steps * (kTileColumns * 2);
+}
+
+// A lane's activations of one step: sixteen halves.
+__device__ inline void load_activations(const std::byte* rows, int at, int step, uint32_t (&b)[8]) {
+  const uint4* from = reinterpret_cast<const uint4*>(rows + (at + step * (kTileColumns * 2)));
   const uint4 low = from[0], high = from[1];
   b[0] = low.x, b[1] = low.y, b[2] = low.z, b[3] = low.w;
   b[4] = high.x, b[5] = high.y, b[6] = high.z, b[7] = high.w;
+}
+
+__device__ inline void stage_activations(const LinearArguments& a, std::byte* to) {
+  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  const auto* from = reinterpret_cast<const std::byte*>(a.x);
+  for (int i = threadIdx.x * 16; i < a.rows * row_bytes(a); i += static_cast<int>(blockDim.x) * 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at + i), "l"(from + i) : "memory");
+  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // What each row's product is multiplied by, for the RMS norm of its input. A warp a row.
 template <int kColumns>
 __device__ void norm_factors(const LinearArguments& a, float (&factors)[kColumns * 8]) {
   const int lane = threadIdx.x % 32;
-  for (int row = threadIdx.x / 32; row < a.rows; row += blockDim.x / 32) {
+  for (int row = threadIdx.x / 32; row < a.rows; row += static_cast<int>(blockDim.x) / 32) {
     float sum = 0;
-    for (int i = lane; i < a.square_tiles; i += 32) sum += a.squares[row * a.square_tiles + i];
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    if (a.squares) {
+      for (int i = lane; i < a.square_tiles; i += 32) sum += a.squares[row * a.square_tiles + i];
+      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    }
     if (lane == 0) factors[row] = a.squares ? rsqrtf(sum / static_cast<float>(a.norm_columns) + a.epsilon) : 1;
   }
 }
@@ -54,217 +100,245 @@ __device__ inline void multiply_tile(float (&c)[4], const uint32_t (&w)[16], con
     multiply_add(c, w[2 * j], w[8 + 2 * j], w[2 * j + 1], w[9 + 2 * j], b[2 * j], b[2 * j + 1]);
 }
 
-// Bias and residual of output i of the block.
-template <int kTiles>
-__device__ inline float added_to(const LinearArguments& a, const DeviceSegment& segment, int first_tile, int i) {
-  const int row = i / (kTileRows * kTiles);
-  const int in_segment = (first_tile + i / kTileRows % kTiles) * kTileRows + i % kTileRows;
-  if (row >= a.rows || in_segment >= segment.rows) return 0;
-  const int at = segment.first_row + in_segment;
-  return (a.bias ? a.bias[at] : 0) + (a.residual ? a.residual[int64_t{row} * a.columns + at] : 0);
+// What a block waits for before it multiplies. The factors are used at the end.
+template <int kColumns, bool kStaged>
+__device__ void receive_input(const LinearArguments& a, float (&factors)[kColumns * 8], std::byte* staged) {
+  wait_for_input();
+  if constexpr (kStaged) {
+    stage_activations(a, staged);
+    __syncthreads();
+  }
+  norm_factors<kColumns>(a, factors);
 }
 
-// The warp's share of the columns of `kTiles` tiles against kColumns * 8 rows of activations.
-template <class F, int kColumns, int kTiles, bool kGated>
-__device__ void accumulate(const LinearArguments& a, const DeviceSegment* const (&segments)[kTiles],
-                           const int (&tiles)[kTiles], float (&sums)[kTiles][kColumns][4],
-                           float (&factors)[kColumns * 8], float& added) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const int steps = segments[0]->steps;
-  const int begin = steps * warp / warps, end = steps * (warp + 1) / warps;
-  constexpr int kDepth = cuda::kDepth<F, kTiles>;
-  LaneTile<F> ahead[kDepth][kTiles];
+// Steps begin .. end of a unit. The first weights are asked for before the input is there.
+template <class F, int kColumns, int kTiles, bool kGated, bool kStaged>
+__device__ void multiply(const LinearArguments& a, const Unit<kTiles, kGated>& unit, int begin, int end, bool waits,
+                         float (&factors)[kColumns * 8], std::byte* staged, float (&sums)[kTiles][kColumns][4]) {
+  constexpr int kDepth = cuda::kDepth<F, kTiles>, kStep = F::kBits == 16 ? kTileColumns * 2 : Record<F>::kBytes;
+  const int lane = threadIdx.x % 32, steps = a.segments[0].steps;
+  const std::byte* from[kTiles];
+  LaneTile<F> ahead[kDepth][kTiles] = {};
 #pragma unroll
-  for (int d = 0; d < kDepth; ++d) {
-    if (begin + d >= end) break;
+  for (int m = 0; m < kTiles; ++m) {
+    const DeviceSegment& segment = *unit.segment[m];
+    from[m] = place_of<F>(segment, min(unit.tile[m], (segment.rows - 1) / kTileRows), begin);
 #pragma unroll
-    for (int m = 0; m < kTiles; ++m) ahead[d][m] = load_tile<F>(*segments[m], tiles[m], begin + d, lane);
+    for (int d = 0; d < kDepth; ++d) {
+      if (begin + d < end) ahead[d][m] = load_tile<F>(from[m] + d * kStep, steps, lane);
+    }
   }
-  wait_for_input();
-  // Used at the end, asked for now.
-  if constexpr (!kGated) added = added_to<kTiles>(a, *segments[0], tiles[0], threadIdx.x);
-  norm_factors<kColumns>(a, factors);
+  if (waits) receive_input<kColumns, kStaged>(a, factors, staged);
+  const std::byte* all_rows = kStaged ? staged : reinterpret_cast<const std::byte*>(a.x);
   int rows[kColumns];
+  uint32_t x[kColumns][8] = {};
 #pragma unroll
-  for (int n = 0; n < kColumns; ++n) rows[n] = min(8 * n + lane / 4, a.rows - 1);
+  for (int n = 0; n < kColumns; ++n) {
+    rows[n] = min(8 * n + lane / 4, a.rows - 1) * row_bytes(a) + lane % 4 * 32;
+    if (begin < end) load_activations(all_rows, rows[n], begin, x[n]);
+  }
   for (int first = begin; first < end; first += kDepth) {
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) {
       const int step = first + d;
       if (step >= end) break;
-      if constexpr (kColumns == 1) {
-        // One tile after the other: half the registers.
-        uint32_t b[8];
-        load_activations(a, rows[0], step, lane, b);
 #pragma unroll
-        for (int m = 0; m < kTiles; ++m) {
-          uint32_t w[16];
-          unpack(ahead[d][m], w);
-          if (step + kDepth < end) ahead[d][m] = load_tile<F>(*segments[m], tiles[m], step + kDepth, lane);
-          multiply_tile(sums[m][0], w, b);
-        }
-      } else {
-        uint32_t w[kTiles][16];
-#pragma unroll
-        for (int m = 0; m < kTiles; ++m) {
-          unpack(ahead[d][m], w[m]);
-          if (step + kDepth < end) ahead[d][m] = load_tile<F>(*segments[m], tiles[m], step + kDepth, lane);
-        }
+      for (int m = 0; m < kTiles; ++m) {
+        uint32_t w[16];
+        unpack(ahead[d][m], w);
+        if (step + kDepth < end) ahead[d][m] = load_tile<F>(from[m] + (kDepth + d) * kStep, steps, lane);
 #pragma unroll
         for (int n = 0; n < kColumns; ++n) {
-          uint32_t b[8];
-          load_activations(a, rows[n], step, lane, b);
-#pragma unroll
-          for (int m = 0; m < kTiles; ++m) multiply_tile(sums[m][n], w[m], b);
+          multiply_tile(sums[m][n], w, x[n]);
+          if (m == kTiles - 1 && step + 1 < end) load_activations(all_rows, rows[n], step + 1, x[n]);
         }
       }
     }
+#pragma unroll
+    for (int m = 0; m < kTiles; ++m) from[m] += kDepth * kStep;
   }
 }
 
-// Warps' sums in shared memory, [warp][tile][row of activations][row of the tile].
+// A warp's sums of `rows` rows in shared memory, [part][tile][row of activations][row of the tile].
 template <int kColumns, int kTiles>
-__device__ void share(const float (&sums)[kTiles][kColumns][4], float* shared) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+__device__ void share_sums(const LinearArguments& a, const float (&sums)[kTiles][kColumns][4], int n, int rows,
+                           int part, int group, float* shared) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
+    float* at = shared + (part * a.tiles_at_once + group * kTiles + m) * rows * kTileRows;
 #pragma unroll
-    for (int n = 0; n < kColumns; ++n) {
-      float* at = shared + ((warp * kTiles + m) * kColumns + n) * 8 * kTileRows;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) at[(2 * t + i % 2) * kTileRows + g + i / 2 * 8] = sums[m][n][i];
+    for (int i = 0; i < 4; ++i) {
+      const int row = 2 * t + i % 2;
+      if (row < rows) at[row * kTileRows + g + i / 2 * 8] = sums[m][n][i];
     }
   }
 }
 
-// Sum over the warps, in ascending order of the weight's columns.
-template <int kColumns, int kTiles>
-__device__ float total(const float* shared, int tile, int row, int column) {
-  const int warps = blockDim.x / 32;
+// Sum over the parts, in ascending order of the weight's columns.
+__device__ inline float total(const LinearArguments& a, const float* shared, int rows, int tile, int row, int column) {
   float sum = 0;
-  for (int w = 0; w < warps; ++w) sum += shared[((w * kTiles + tile) * kColumns * 8 + row) * kTileRows + column];
+#pragma unroll 4
+  for (int p = 0; p < a.parts; ++p) sum += shared[((p * a.tiles_at_once + tile) * rows + row) * kTileRows + column];
   return sum;
 }
 
 // Halves past the columns of an output that a product reads: zero.
 __device__ inline void clear_padding(__half* y, int rows, int columns, int stride) {
-  if (blockIdx.x != 0) return;
   const int padding = stride - columns;
-  for (int i = threadIdx.x; i < rows * padding; i += blockDim.x)
+  for (int i = threadIdx.x; i < rows * padding; i += static_cast<int>(blockDim.x))
     y[int64_t{i / padding} * stride + columns + i % padding] = __half(0);
 }
 
-// y, and the first half of its norm where that is wanted. Sixteen lanes have a row of activations and a tile.
-template <int kColumns, int kTiles>
-__device__ void write(const LinearArguments& a, const float* shared, const float (&factors)[kColumns * 8],
-                      const DeviceSegment& segment, int first_tile, float added) {
-  if (a.normed) clear_padding(a.normed, a.rows, a.columns, a.normed_stride);
-  for (int i = threadIdx.x; i < kTiles * kTileRows * a.rows; i += blockDim.x) {
-    const int tile = i / kTileRows % kTiles, row = i / (kTileRows * kTiles), column = i % kTileRows;
-    const int in_segment = (first_tile + tile) * kTileRows + column;
+// What an output needs beside its product: bias and residual, and the weight of its norm. Asked for before the product
+// is complete.
+struct Extras {
+  float added = 0, norm_weight = 0;
+  __device__ Extras() {}
+  __device__ Extras(const LinearArguments& a, const DeviceSegment& segment, int in_segment, int row) {
+    if (in_segment >= segment.rows) return;
     const int at = segment.first_row + in_segment;
-    float sum = 0;
-    if (in_segment < segment.rows) {
-      if (i != threadIdx.x) added = added_to<kTiles>(a, segment, first_tile, i);
-      sum = total<kColumns, kTiles>(shared, tile, row, column) * (segment.scale * a.x_scale) * factors[row] + added;
-      a.y[int64_t{row} * a.columns + at] = sum;
-      if (a.normed)
-        a.normed[int64_t{row} * a.normed_stride + at] = __float2half_rn(sum * a.norm_weight[at] / a.normed_scale);
-    }
-    if (!a.normed) continue;
-    float squares = sum * sum;
-    for (int offset = 8; offset > 0; offset /= 2)
-      squares += __shfl_xor_sync(0xffffu << (threadIdx.x & 16), squares, offset);
-    if (column == 0 && in_segment < segment.rows)
-      a.squares_out[row * a.tiles + segment.first_tile + first_tile + tile] = squares;
+    added = (a.bias ? a.bias[at] : 0) + (a.residual ? a.residual[int64_t{row} * a.columns + at] : 0);
+    if (a.normed) norm_weight = a.norm_weight[at];
   }
+};
+
+// y, and the first half of its norm where that is wanted. Sixteen lanes have a row of activations and a tile.
+__device__ inline void write(const LinearArguments& a, const DeviceSegment& segment, int in_segment, int row,
+                             float product, const Extras& extras) {
+  const int at = segment.first_row + in_segment;
+  float sum = 0;
+  if (in_segment < segment.rows) {
+    sum = product * (segment.scale * a.x_scale) + extras.added;
+    a.y[int64_t{row} * a.columns + at] = sum;
+    if (a.normed)
+      a.normed[int64_t{row} * a.normed_stride + at] = __float2half_rn(sum * extras.norm_weight / a.normed_scale);
+  }
+  if (!a.normed) return;
+  float squares = sum * sum;
+  for (int offset = 8; offset > 0; offset /= 2)
+    squares += __shfl_xor_sync(0xffffu << (threadIdx.x & 16), squares, offset);
+  if (in_segment % kTileRows == 0 && in_segment < segment.rows)
+    a.squares_out[row * a.tiles + segment.first_tile + in_segment / kTileRows] = squares;
 }
 
-template <int kColumns>
-__device__ void write_gated(const LinearArguments& a, const float* shared, const float (&factors)[kColumns * 8],
-                            int tile) {
+__device__ inline void write_gated(const LinearArguments& a, int at, int row, float g, float u) {
   const DeviceSegment &gate = a.segments[0], &up = a.segments[1];
-  clear_padding(a.gated, a.rows, gate.rows, a.gated_stride);
-  for (int i = threadIdx.x; i < kTileRows * a.rows; i += blockDim.x) {
-    const int row = i / kTileRows, column = i % kTileRows, at = tile * kTileRows + column;
-    if (at >= gate.rows) continue;
-    float g = total<kColumns, 2>(shared, 0, row, column) * (gate.scale * a.x_scale) * factors[row];
-    float u = total<kColumns, 2>(shared, 1, row, column) * (up.scale * a.x_scale) * factors[row];
-    if (a.bias) {
-      g += a.bias[at];
-      u += a.bias[up.first_row + at];
-    }
-    a.gated[int64_t{row} * a.gated_stride + at] = __float2half_rn(silu(g) * u / a.gated_scale);
+  if (at >= gate.rows) return;
+  g *= gate.scale * a.x_scale;
+  u *= up.scale * a.x_scale;
+  if (a.bias) {
+    g += a.bias[at];
+    u += a.bias[up.first_row + at];
   }
+  a.gated[int64_t{row} * a.gated_stride + at] = __float2half_rn(silu(g) * u / a.gated_scale);
 }
 
-// One block: kTiles neighbouring tiles of one segment, or a tile of gate and the same of up. Its warps share the
-// columns.
+// Output i of a round and of eight rows of activations: sixteen of a tile, tile after tile, row after row.
+template <int kTiles, bool kGated>
+struct Place {
+  int tile, row, column, in_segment;
+  const DeviceSegment* segment;
+
+  __device__ Place(const LinearArguments& a, int round, int i) {
+    const int tiles = a.tiles_at_once / (kGated ? 2 : 1), at = i / kTileRows % tiles;
+    column = i % kTileRows;
+    row = i / (kTileRows * tiles);
+    tile = kGated ? 2 * at : at;
+    const Unit<kTiles, kGated> unit(a, round, tile / kTiles);
+    segment = unit.segment[0];
+    in_segment = unit.exists ? (unit.tile[0] + (kGated ? 0 : at % kTiles)) * kTileRows + column : segment->rows;
+  }
+};
+
+// From the warps' sums of a round to what is written, eight rows of activations after another.
 template <int kColumns, int kTiles, bool kGated>
-__global__ void __launch_bounds__(kThreads<kColumns, kTiles, kGated>, kBlocks<kColumns, kTiles, kGated>)
-    linear_kernel(const __grid_constant__ LinearArguments a) {
-  extern __shared__ float shared[];
-  __shared__ float factors[kColumns * 8];
-  const DeviceSegment* segments[kTiles];
-  int tiles[kTiles];
-  if constexpr (kGated) {
-    segments[0] = &a.segments[0];
-    segments[1] = &a.segments[1];
-    tiles[0] = tiles[1] = blockIdx.x;
-  } else {
-    int block = blockIdx.x, s = 0;
-    while (s + 1 < a.segment_count) {
-      const int blocks = (a.segments[s].rows + kTileRows * kTiles - 1) / (kTileRows * kTiles);
-      if (block < blocks) break;
-      block -= blocks;
-      ++s;
-    }
-    const int last = (a.segments[s].rows - 1) / kTileRows;
+__device__ void finish(const LinearArguments& a, int round, int part, int group,
+                       const float (&sums)[kTiles][kColumns][4], const float (&factors)[kColumns * 8], float* shared) {
+  using Place = cuda::Place<kTiles, kGated>;
+  const int tiles = a.tiles_at_once / (kGated ? 2 : 1);
 #pragma unroll
-    for (int m = 0; m < kTiles; ++m) {
-      segments[m] = &a.segments[s];
-      tiles[m] = min(block * kTiles + m, last);
+  for (int n = 0; n < kColumns; ++n) {
+    const int rows = min(8, a.rows - 8 * n), outputs = tiles * kTileRows * rows;
+    if (rows <= 0) break;
+    if (round + n > 0) __syncthreads();
+    share_sums(a, sums, n, rows, part, group, shared);
+    const int mine = threadIdx.x;
+    Extras extras;
+    if (!kGated && mine < outputs) {
+      const Place place(a, round, mine);
+      extras = Extras(a, *place.segment, place.in_segment, 8 * n + place.row);
     }
-  }
-  start_next();
-  float sums[kTiles][kColumns][4] = {};
-  float added = 0;
-  with_layout(segments[0]->format,
-              [&]<class F>(F) { accumulate<F, kColumns, kTiles, kGated>(a, segments, tiles, sums, factors, added); });
-  share<kColumns, kTiles>(sums, shared);
-  __syncthreads();
-  if constexpr (kGated) {
-    write_gated<kColumns>(a, shared, factors, tiles[0]);
-  } else {
-    write<kColumns, kTiles>(a, shared, factors, *segments[0], tiles[0], added);
+    __syncthreads();
+    for (int i = mine; i < outputs; i += static_cast<int>(blockDim.x)) {
+      const Place place(a, round, i);
+      const int row = 8 * n + place.row;
+      const auto product = [&](int tile) {
+        return total(a, shared, rows, tile, place.row, place.column) * factors[row];
+      };
+      if constexpr (kGated) {
+        write_gated(a, place.in_segment, row, product(place.tile), product(place.tile + 1));
+      } else {
+        if (i != mine) extras = Extras(a, *place.segment, place.in_segment, row);
+        write(a, *place.segment, place.in_segment, row, product(place.tile), extras);
+      }
+    }
   }
 }
 
-// Warps that share the columns of each tile: enough for the whole device, and at least two steps each. Depends on the
-// weight alone, so that every number of rows is summed alike.
-inline int warps_for(int tiles, int steps, int most) {
-  constexpr int kWarpsOfDevice = 2112;  // 16 of each of 132 multiprocessors
-  int warps = steps >= 64 ? 8 : 4;
-  while (warps < most && warps * tiles < kWarpsOfDevice && warps * 4 <= steps) warps *= 2;
-  return steps >= 128 ? most : warps;
+template <int kColumns, int kTiles, bool kGated, bool kStaged>
+__global__ void __maxnreg__(kRegisters<kColumns>) linear_kernel(const __grid_constant__ LinearArguments a) {
+  extern __shared__ __align__(16) std::byte shared[];
+  __shared__ float factors[kColumns * 8];
+  start_next();
+  const int warp = threadIdx.x / 32, part = warp % a.parts, group = warp / a.parts;
+  const int steps = a.segments[0].steps, begin = steps * part / a.parts, end = steps * (part + 1) / a.parts;
+  std::byte* after_rows = shared + (kStaged ? a.rows * row_bytes(a) : 0);
+  for (int round = 0; round * a.tiles_at_once < a.tiles_each; ++round) {
+    float sums[kTiles][kColumns][4] = {};
+    const Unit<kTiles, kGated> unit(a, round, group);
+    if (unit.exists) {
+      with_layout(unit.segment[0]->format, [&]<class F>(F) {
+        multiply<F, kColumns, kTiles, kGated, kStaged>(a, unit, begin, end, round == 0, factors, shared, sums);
+      });
+    } else if (round == 0) {
+      receive_input<kColumns, kStaged>(a, factors, shared);
+    }
+    if (round == 0 && blockIdx.x == 0) {
+      if (kGated) clear_padding(a.gated, a.rows, a.segments[0].rows, a.gated_stride);
+      if (a.normed) clear_padding(a.normed, a.rows, a.columns, a.normed_stride);
+    }
+    finish<kColumns, kTiles, kGated>(a, round, part, group, sums, factors, reinterpret_cast<float*>(after_rows));
+  }
+}
+
+template <int kColumns, int kTiles, bool kGated, bool kStaged>
+void launch_kernel(Stream& stream, const LinearArguments& a, int tiles, int sums_bytes) {
+  static const cudaError_t raised =
+      cudaFuncSetAttribute(linear_kernel<kColumns, kTiles, kGated, kStaged>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, a.shared_bytes - kDeclaredBytes);
+  stream.check(raised);
+  launch(stream, linear_kernel<kColumns, kTiles, kGated, kStaged>,
+         static_cast<unsigned>((tiles + a.tiles_each - 1) / a.tiles_each),
+         static_cast<unsigned>(a.parts * a.tiles_at_once / kTiles) * 32,
+         static_cast<size_t>(sums_bytes + (kStaged ? a.rows * row_bytes(a) : 0)), a);
 }
 
 template <int kColumns, int kTiles, bool kGated>
-void launch_linear(Stream& stream, const LinearArguments& a) {
-  unsigned blocks = 0;
-  for (int s = 0; s < (kGated ? 1 : a.segment_count); ++s) {
-    const int tiles = (a.segments[s].rows + kTileRows - 1) / kTileRows;
-    blocks += static_cast<unsigned>(kGated ? tiles : (tiles + kTiles - 1) / kTiles);
+void launch_linear(Stream& stream, LinearArguments a) {
+  using Unit = cuda::Unit<kTiles, kGated>;
+  int tiles = 0;
+  for (int s = 0; s < (kGated ? 2 : a.segment_count); ++s) tiles += Unit::tiles_of(a.segments[s]);
+  const int step = kGated ? 2 : kTiles, most = kWarps<kColumns> / a.parts * kTiles / step * step;
+  a.tiles_each = ((tiles + a.blocks - 1) / a.blocks + step - 1) / step * step;
+  a.tiles_at_once = std::min(a.tiles_each, std::max(most, step));
+  const int sums_bytes = static_cast<int>(sizeof(float)) * a.parts * a.tiles_at_once * kTileRows * std::min(a.rows, 8);
+  if constexpr (kColumns == 1) {
+    const int rounds = (a.tiles_each + a.tiles_at_once - 1) / a.tiles_at_once;
+    if (a.rows * row_bytes(a) <= kStagedBytes && rounds * a.segments[0].steps >= kStagedSteps * a.parts)
+      return launch_kernel<kColumns, kTiles, kGated, true>(stream, a, tiles, sums_bytes);
   }
-  // Gate and up may also be multiplied as a plain stack.
-  const bool pair = a.segment_count == 2 && a.segments[0].rows == a.segments[1].rows;
-  const int warps = warps_for(pair ? a.tiles / 2 : a.tiles, a.segments[0].steps, pair ? kMaxGatedWarps : kMaxWarps);
-  const size_t bytes = sizeof(float) * static_cast<size_t>(warps) * kTiles * kColumns * 8 * kTileRows;
-  if (bytes > 48 << 10) {
-    stream.check(cudaFuncSetAttribute(linear_kernel<kColumns, kTiles, kGated>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  }
-  launch(stream, linear_kernel<kColumns, kTiles, kGated>, blocks, static_cast<unsigned>(warps) * 32, bytes, a);
+  launch_kernel<kColumns, kTiles, kGated, false>(stream, a, tiles, sums_bytes);
 }
 
 }  // namespace martlet::cuda

@@ -14,11 +14,14 @@ namespace martlet::cuda {
 
 // Rows that linear_rows() takes at most.
 inline constexpr int kFewRows = 32;
+inline constexpr int kMaxWarps = 24, kMaxParts = 16;  // of a block; of a tile's columns
 
 struct LinearArguments {
   DeviceSegment segments[kMaxSegments];
   int32_t segment_count = 0;
   int32_t tiles = 0;          // of all segments
+  int32_t blocks = 0;         // that run at once: the device's multiprocessors
+  int32_t shared_bytes = 0;   // that one of them may have
   int32_t columns = 0;        // rows of the weight: columns of y
   const __half* x = nullptr;  // [rows][steps * 64], zero past the weight's columns
   float x_scale = 1;          // the activations are this times the halves
@@ -43,6 +46,8 @@ struct LinearArguments {
   __half* gated = nullptr;
   int32_t gated_stride = 0;
   float gated_scale = 1;
+  // Set by linear_rows(): parts that a tile's columns are cut into, tiles that a block multiplies at once and in all.
+  int32_t parts = 0, tiles_at_once = 0, tiles_each = 0;
 };
 
 void linear_rows(Stream& stream, const LinearArguments& arguments);

@@ -2,7 +2,7 @@
 
 namespace martlet::cuda {
 
-template void launch_linear<1, 2, false>(Stream& stream, const LinearArguments& arguments);
-template void launch_linear<1, 2, true>(Stream& stream, const LinearArguments& arguments);
+template void launch_linear<1, 1, false>(Stream& stream, LinearArguments arguments);
+template void launch_linear<1, 1, true>(Stream& stream, LinearArguments arguments);
 
 }  // namespace martlet::cuda

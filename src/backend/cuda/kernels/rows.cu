@@ -26,7 +26,7 @@ template <class F>
 __device__ void embed_step(const DeviceSegment& table, int token, int step, int columns, float* y) {
   const int lane = threadIdx.x % 32, in_tile = token % kTileRows;
   uint32_t w[16];
-  unpack(load_tile<F>(table, token / kTileRows, step, lane), w);
+  unpack(load_tile<F>(place_of<F>(table, token / kTileRows, step), table.steps, lane), w);
   if (lane / 4 != in_tile % 8) return;
 #pragma unroll
   for (int p = 0; p < 8; ++p) {

@@ -2,6 +2,7 @@
 
 #include <cuda_fp16.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tensor/format.h"
@@ -10,20 +11,19 @@ namespace martlet::cuda {
 
 inline constexpr int kMaxSegments = 8;
 
-// One matrix on the device. Quantized: planes of codes and scales in the order of formats/codes.cuh, tile after tile of
-// 64 columns, then 16 rows further. Plain: halves, row after row. Columns are padded to 64 and rows to 16, with zeros.
-// Values are those of the file times 2^-exponent, so that they lie well inside the range of halves.
+// One matrix on the device. Quantized: a record for each tile of 16 rows x 64 columns (see kernels/unpack.cuh), those
+// of a tile's columns side by side. Plain: halves, row after row. Columns are padded to 64 and rows to 16, with zeros.
+// Values are those of the file times 2^-exponent, so that they, or a quantized format's scales, lie well inside the
+// range of halves.
 struct DeviceSegment {
-  Format format;        // F16 stands for every plain format
-  int32_t rows;         // of the matrix itself
-  int32_t first_row;    // in the weight
-  int32_t first_tile;   // tiles of 16 rows, which never cross segments
-  int32_t steps;        // of 64 columns
-  float scale;          // 2^exponent
-  const void* nibbles;  // or bytes of 8-bit codes, or halves of a plain format
-  const void* pairs;
-  const void* bits;
-  const void* scales;
+  Format format;         // F16 stands for every plain format
+  int32_t rows;          // of the matrix itself
+  int32_t first_row;     // in the weight
+  int32_t first_tile;    // tiles of 16 rows, which never cross segments
+  int32_t steps;         // of 64 columns
+  int32_t record_bytes;  // of a tile's 64 columns
+  float scale;           // 2^exponent
+  const std::byte* data;
 };
 
 }  // namespace martlet::cuda

@@ -8,14 +8,6 @@ namespace {
 
 constexpr int kWarps = 8;
 
-// The largest absolute value that a code can stand for, before its scale.
-template <class F>
-__device__ constexpr float largest_level() {
-  if (F::kLevels == Levels::iq4) return 127;
-  if (F::kLevels == Levels::e2m1) return 6;
-  return F::kOffset > (1 << F::kBits) / 2 ? F::kOffset : (1 << F::kBits) - F::kOffset;
-}
-
 __device__ inline void raise(uint32_t* largest, float value) {
   const uint32_t all = __reduce_max_sync(~0u, __float_as_uint(fabsf(value)));
   if (threadIdx.x % 32 == 0 && all > 0) atomicMax(largest, all);
@@ -36,9 +28,9 @@ __device__ RowPlanes read_row(const typename F::Block* blocks, int first) {
     const int p = i / 2, e = i % 2, k = first + i;
     const uint32_t code = F::code(blocks[k / kElements], k % kElements);
     if constexpr (F::kBits == 8) out.bytes[i / 4] |= code << 8 * (i % 4);
-    if constexpr (kHasNibbles<F>) out.nibbles[p / 4] |= (code & 15) << (4 * (p % 4) + 16 * e);
-    if constexpr (kHasPairs<F>) out.pairs |= (kHasNibbles<F> ? code >> 4 : code & 3) << (2 * p + 16 * e);
-    if constexpr (kHasBits<F>) out.bits |= code >> (F::kBits - 1) << (p + 16 * e);
+    if constexpr (kHasNibbles<F>) out.nibbles[p / 4] |= (code & 15) << (place_of_nibble(p) + 16 * e);
+    if constexpr (kHasPairs<F>) out.pairs |= (kHasNibbles<F> ? code >> 4 : code & 3) << (place_of_pair(p) + 16 * e);
+    if constexpr (kHasBits<F>) out.bits |= code >> (F::kBits - 1) << (place_of_bit(p) + 16 * e);
   }
   return out;
 }
@@ -57,33 +49,35 @@ __device__ void shuffle_tile(const ShuffleArguments& a, int tile, int step, int 
     planes[row] = read_row<F>(blocks, first);
     const Block& block = blocks[first / kElements];
     const int group = first % kElements / F::kGroup;
-    scales[row] = F::scale(block, group) / a.segment.scale;
+    constexpr float kStored = 1 << F::kScaleExponent;
+    scales[row] = F::scale(block, group) / a.segment.scale * kStored;
     if constexpr (F::kMinimum) minimums[row] = F::minimum(block, group) / a.segment.scale;
-    largest = fmaxf(largest, fabsf(scales[row]) * largest_level<F>() + fabsf(minimums[row]));
+    largest = fmaxf(largest, fmaxf(fabsf(scales[row]), fabsf(minimums[row])));
   }
-  const int64_t at = int64_t{tile} * a.segment.steps + step;
-  const auto to = [&]<class T>(const void* plane, T) { return static_cast<T*>(const_cast<void*>(plane)); };
+  std::byte* record =
+      const_cast<std::byte*>(a.segment.data) + (int64_t{tile} * a.segment.steps + step) * Record<F>::kBytes;
+  const auto put = [&](int offset, int i, auto value) {
+    reinterpret_cast<decltype(value)*>(record + offset)[i] = value;
+  };
   if constexpr (F::kBits == 8) {
     for (int row = 0; row < 2; ++row) {
       const uint32_t* b = planes[row].bytes;
-      to(a.segment.nibbles, uint4())[at * 64 + 32 * row + lane] = make_uint4(b[0], b[1], b[2], b[3]);
+      put(512 * row, lane, make_uint4(b[0], b[1], b[2], b[3]));
     }
   }
   if constexpr (kHasNibbles<F>) {
-    to(a.segment.nibbles, uint4())[at * 32 + lane] =
-        make_uint4(planes[0].nibbles[0], planes[0].nibbles[1], planes[1].nibbles[0], planes[1].nibbles[1]);
+    put(0, lane, make_uint4(planes[0].nibbles[0], planes[0].nibbles[1], planes[1].nibbles[0], planes[1].nibbles[1]));
   }
-  if constexpr (kHasPairs<F>)
-    to(a.segment.pairs, uint2())[at * 32 + lane] = make_uint2(planes[0].pairs, planes[1].pairs);
-  if constexpr (kHasBits<F>) to(a.segment.bits, uint32_t())[at * 32 + lane] = planes[0].bits | planes[1].bits << 8;
+  if constexpr (kHasPairs<F>) put(Record<F>::kPairs, lane, make_uint2(planes[0].pairs, planes[1].pairs));
+  if constexpr (kHasBits<F>) put(Record<F>::kSingles, lane, planes[0].bits | planes[1].bits << 8);
   raise(a.largest, largest);
   if (t * 16 % F::kGroup != 0) return;
-  const int64_t scale = (at * kTileGroups<F> + t * 16 / F::kGroup) * 8 + g;
+  const int scale = t * 16 / F::kGroup * 8 + g;
   const uint32_t both = as_bits(__floats2half2_rn(scales[0], scales[1]));
   if constexpr (F::kMinimum) {
-    to(a.segment.scales, uint2())[scale] = make_uint2(both, as_bits(__floats2half2_rn(minimums[0], minimums[1])));
+    put(Record<F>::kScales, scale, make_uint2(both, as_bits(__floats2half2_rn(minimums[0], minimums[1]))));
   } else {
-    to(a.segment.scales, uint32_t())[scale] = both;
+    put(Record<F>::kScales, scale, both);
   }
 }
 
@@ -96,8 +90,8 @@ __device__ void convert_row(const ShuffleArguments& a, int tile, int step, int l
       value = read(a.native + (row - a.first_tile * kTileRows) * a.row_bytes, column) / a.segment.scale;
     }
     raise(a.largest, value);
-    static_cast<__half*>(const_cast<void*>(a.segment.nibbles))[int64_t{row} * a.segment.steps * kTileColumns + column] =
-        __float2half_rn(value);
+    __half* to = reinterpret_cast<__half*>(const_cast<std::byte*>(a.segment.data));
+    to[int64_t{row} * a.segment.steps * kTileColumns + column] = __float2half_rn(value);
   }
 }
 
@@ -128,30 +122,22 @@ __global__ void shuffle_kernel(const __grid_constant__ ShuffleArguments a) {
   }
 }
 
-template <class F>
-SegmentBytes bytes_of_tiles(int64_t tiles) {
-  SegmentBytes out;
-  if (F::kBits >= 8) out.nibbles = tiles * kTileRows * kTileColumns * F::kBits / 8;
-  if (kHasNibbles<F>) out.nibbles = tiles * 512;
-  if (kHasPairs<F>) out.pairs = tiles * 256;
-  if (kHasBits<F>) out.bits = tiles * 128;
-  if (F::kBits < 16) out.scales = tiles * kTileGroups<F> * 8 * kScaleBytes<F>;
-  return out;
-}
-
 }  // namespace
 
-SegmentBytes segment_bytes(Format format, int64_t rows, int64_t columns) {
-  const int64_t tiles = (rows + kTileRows - 1) / kTileRows * ((columns + kTileColumns - 1) / kTileColumns);
+int32_t record_bytes(Format format) {
   switch (format) {
 #define MARTLET_CUDA_FORMAT(name) \
   case Format::name:              \
-    return bytes_of_tiles<name>(tiles);
+    return Record<name>::kBytes;
 #include "backend/cuda/formats/formats.def"
 #undef MARTLET_CUDA_FORMAT
     default:
-      return bytes_of_tiles<Halves>(tiles);
+      return Record<Halves>::kBytes;
   }
+}
+
+int64_t segment_bytes(Format format, int64_t rows, int64_t columns) {
+  return (rows + kTileRows - 1) / kTileRows * ((columns + kTileColumns - 1) / kTileColumns) * record_bytes(format);
 }
 
 void shuffle(Stream& stream, const ShuffleArguments& a) {

@@ -10,12 +10,8 @@
 
 namespace martlet::cuda {
 
-// Sizes of what a segment of `rows` x `columns` is made of, padding included.
-struct SegmentBytes {
-  int64_t nibbles = 0, pairs = 0, bits = 0, scales = 0;
-  int64_t total() const { return nibbles + pairs + bits + scales; }
-};
-SegmentBytes segment_bytes(Format format, int64_t rows, int64_t columns);
+int32_t record_bytes(Format format);                                  // of a tile's 64 columns
+int64_t segment_bytes(Format format, int64_t rows, int64_t columns);  // padding included
 
 struct ShuffleArguments {
   DeviceSegment segment;    // where it goes; scale: 2^exponent that the values are divided by
@@ -24,7 +20,7 @@ struct ShuffleArguments {
   int64_t row_bytes = 0;
   int32_t columns = 0;
   int32_t first_tile = 0, tiles = 0;
-  // Raised to the bits of the largest absolute value stored, as f32.
+  // Raised to the bits of the largest absolute value stored (of scales and minimums where there are codes), as f32.
   uint32_t* largest = nullptr;
 };
 

@@ -27,6 +27,15 @@ inline constexpr int kTileGroups = kTileColumns / F::kGroup;
 template <class F>
 inline constexpr int kScaleBytes = F::kMinimum ? 8 : 4;
 
+// Where the parts of a record lie, in bytes: nibbles (or bytes of 8-bit codes), then these.
+template <class F>
+struct Record {
+  static constexpr int kPairs = F::kBits >= 8 ? 128 * F::kBits : kHasNibbles<F> ? 512 : 0;
+  static constexpr int kSingles = kPairs + (kHasPairs<F> ? 256 : 0);
+  static constexpr int kScales = kSingles + (kHasBits<F> ? 128 : 0);
+  static constexpr int kBytes = kScales + (F::kBits == 16 ? 0 : kTileGroups<F> * 8 * kScaleBytes<F>);
+};
+
 template <class F>
 struct LaneTile {
   uint4 wide[F::kBits == 16 ? 4 : F::kBits == 8 ? 2 : 1];  // nibbles of both rows; bytes or halves of row g, then g + 8
@@ -35,45 +44,36 @@ struct LaneTile {
   uint2 scales;                                            // halves: scale of row g, of g + 8, minimums of both
 };
 
-// Weights are read once: they shall not push anything out of the caches.
-__device__ inline uint4 stream_load(const uint4* from) {
-  return __ldcs(from);
-}
-__device__ inline uint2 stream_load(const uint2* from) {
-  return __ldcs(from);
-}
-__device__ inline uint32_t stream_load(const uint32_t* from) {
-  return __ldcs(from);
+// Where a segment's tile and step begin: a record, or the first of sixteen rows of halves.
+template <class F>
+__device__ inline const std::byte* place_of(const DeviceSegment& segment, int tile, int step) {
+  constexpr int kStep = F::kBits == 16 ? kTileColumns * 2 : Record<F>::kBytes;
+  return segment.data + (int64_t{tile} * segment.steps * (F::kBits == 16 ? kTileRows : 1) + step) * kStep;
 }
 
+// Weights are read once: they shall not push anything out of the caches. `steps`: of the segment.
 template <class F>
-__device__ inline LaneTile<F> load_tile(const DeviceSegment& segment, int tile, int step, int lane) {
-  LaneTile<F> out;
+__device__ inline LaneTile<F> load_tile(const std::byte* from, int steps, int lane) {
   const int t = lane % 4, g = lane / 4;
-  const int64_t at = int64_t{tile} * segment.steps + step;
+  const auto at = [&]<class T>(int64_t offset, int i, T) {
+    return __ldcs(reinterpret_cast<const T*>(from + offset) + i);
+  };
+  LaneTile<F> out = {};
   if constexpr (F::kBits == 16) {
-    const int64_t stride = int64_t{segment.steps} * 8;  // of a row, in words of 16 bytes
-    const uint4* row = static_cast<const uint4*>(segment.nibbles) + (int64_t{tile} * kTileRows + g) * stride +
-                       int64_t{step} * 8 + t * 2;
-    out.wide[0] = stream_load(row);
-    out.wide[1] = stream_load(row + 1);
-    out.wide[2] = stream_load(row + 8 * stride);
-    out.wide[3] = stream_load(row + 8 * stride + 1);
-    return out;
-  }
-  if constexpr (F::kBits == 8) {
-    const uint4* from = static_cast<const uint4*>(segment.nibbles) + at * 64 + lane;
-    out.wide[0] = stream_load(from);
-    out.wide[1] = stream_load(from + 32);
-  }
-  if constexpr (kHasNibbles<F>) out.wide[0] = stream_load(static_cast<const uint4*>(segment.nibbles) + at * 32 + lane);
-  if constexpr (kHasPairs<F>) out.pairs = stream_load(static_cast<const uint2*>(segment.pairs) + at * 32 + lane);
-  if constexpr (kHasBits<F>) out.bits = stream_load(static_cast<const uint32_t*>(segment.bits) + at * 32 + lane);
-  const int64_t scale = (at * kTileGroups<F> + t * 16 / F::kGroup) * 8 + g;
-  if constexpr (F::kMinimum) {
-    out.scales = stream_load(static_cast<const uint2*>(segment.scales) + scale);
+    const int64_t row_bytes = int64_t{steps} * (kTileColumns * 2);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out.wide[i] = at((g + i / 2 * 8) * row_bytes, 2 * t + i % 2, uint4());
   } else {
-    out.scales.x = stream_load(static_cast<const uint32_t*>(segment.scales) + scale);
+    if constexpr (F::kBits == 8 || kHasNibbles<F>) out.wide[0] = at(0, lane, uint4());
+    if constexpr (F::kBits == 8) out.wide[1] = at(512, lane, uint4());
+    if constexpr (kHasPairs<F>) out.pairs = at(Record<F>::kPairs, lane, uint2());
+    if constexpr (kHasBits<F>) out.bits = at(Record<F>::kSingles, lane, uint32_t());
+    const int group = t * 16 / F::kGroup * 8 + g;
+    if constexpr (F::kMinimum) {
+      out.scales = at(Record<F>::kScales, group, uint2());
+    } else {
+      out.scales.x = at(Record<F>::kScales, group, uint32_t());
+    }
   }
   return out;
 }
@@ -85,37 +85,34 @@ __device__ inline uint32_t as_bits(__half2 halves) {
   return *reinterpret_cast<uint32_t*>(&halves);
 }
 
-// A small unsigned integer n in the low bits of a half with this exponent is 1024 + n.
-inline constexpr uint32_t kHalf1024 = 0x64006400;
+__device__ inline uint32_t shifted(uint32_t word, int right) {
+  return right >= 0 ? word >> right : word << -right;
+}
 
-// Pair p of a row: codes as exact integers (less the offset) or levels, before their scale.
+// Pair p of a row of codes of less than eight bits: from bit 0 of each half on where p is even, else from bit 4 on.
 template <class F>
-__device__ inline __half2 pair_of_codes(const LaneTile<F>& tile, int row, int p) {
-  uint32_t code = 0;
-  if constexpr (F::kBits == 8) {
-    const uint32_t words[4] = {tile.wide[row].x, tile.wide[row].y, tile.wide[row].z, tile.wide[row].w};
-    code = __byte_perm(words[p / 2], kHalf1024, p % 2 == 0 ? 0x5150 : 0x5352);
-    return __hsub2(as_halves(code), __float2half2_rn(1024.0f + F::kOffset));
-  }
+__device__ inline uint32_t code_pair(const LaneTile<F>& tile, int row, int p) {
+  const int up = p % 2 * 4;
+  uint32_t code = 0, known = 0;
   if constexpr (kHasNibbles<F>) {
     const uint4& n = tile.wide[0];
     const uint32_t word = row == 0 ? (p < 4 ? n.x : n.y) : (p < 4 ? n.z : n.w);
-    code = word >> 4 * (p % 4) & 0x000f000f;
+    code = shifted(word, place_of_nibble(p) - up);
+    known = 0x000f000fu << up;
   }
   if constexpr (kHasPairs<F>) {
-    const uint32_t two = (row == 0 ? tile.pairs.x : tile.pairs.y) >> 2 * p & 0x00030003;
-    code |= kHasNibbles<F> ? two << 4 : two;
+    const int to = (kHasNibbles<F> ? 4 : 0) + up;
+    const uint32_t two = shifted(row == 0 ? tile.pairs.x : tile.pairs.y, place_of_pair(p) - to);
+    code = (code & known) | (two & ~known);
+    known |= 0x00030003u << to;
   }
   if constexpr (kHasBits<F>) {
-    const uint32_t one = tile.bits >> (8 * row + p) & 0x00010001;
-    code |= one << (F::kBits - 1 == 4 ? 4 : 2);
+    const int to = F::kBits - 1 + up;
+    const uint32_t one = shifted(tile.bits, place_of_bit(p) + 8 * row - to);
+    code = (code & known) | (one & ~known);
+    known |= 0x00010001u << to;
   }
-  if constexpr (F::kLevels == Levels::e2m1) {
-    // Sign, two bits of exponent and one of mantissa at their places in a half: the value times 2^-14.
-    const uint32_t half = (code & 0x00080008) << 12 | (code & 0x00070007) << 9;
-    return __hmul2(as_halves(half), __float2half2_rn(16384.0f));
-  }
-  return __hsub2(as_halves(code | kHalf1024), __float2half2_rn(1024.0f + F::kOffset));
+  return code & known;
 }
 
 // Levels of four codes in the low halves of `selector`'s bytes 0 .. 1, plus 128 each.
@@ -126,12 +123,9 @@ __device__ inline uint32_t iq4_levels(uint32_t selector) {
   return __byte_perm(low, high, 0x3210 + ((selector & 0x8888) >> 1));
 }
 
-// Eight pairs of one of the lane's rows (0: row g, 1: row g + 8).
+// Eight pairs of one of the lane's rows (0: row g, 1: row g + 8), as halves that are to be multiplied by the scale.
 template <class F>
-__device__ inline void unpack_row(const LaneTile<F>& tile, int row, uint32_t* out) {
-  const __half2 both = as_halves(tile.scales.x), minimums = as_halves(tile.scales.y);
-  const __half2 scale = row == 0 ? __low2half2(both) : __high2half2(both);
-  [[maybe_unused]] const __half2 minimum = row == 0 ? __low2half2(minimums) : __high2half2(minimums);
+__device__ inline void code_row(const LaneTile<F>& tile, int row, uint32_t* out) {
   if constexpr (F::kLevels == Levels::iq4) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -139,22 +133,42 @@ __device__ inline void unpack_row(const LaneTile<F>& tile, int row, uint32_t* ou
       const uint32_t word = row == 0 ? (h == 0 ? n.x : n.y) : (h == 0 ? n.z : n.w);
       const uint32_t even = iq4_levels(word), odd = iq4_levels(word >> 16);
 #pragma unroll
-      for (int p = 0; p < 4; ++p) {
-        const uint32_t pair = __byte_perm(even, odd, p | (4 + p) << 8) & 0x00ff00ff;
-        const __half2 level = __hsub2(as_halves(pair | kHalf1024), __float2half2_rn(1024.0f + 128.0f));
-        out[4 * h + p] = as_bits(__hmul2(level, scale));
-      }
+      for (int p = 0; p < 4; ++p) out[4 * h + p] = __byte_perm(even, odd, p | (4 + p) << 8) & 0x00ff00ff;
     }
+  } else if constexpr (F::kBits == 8) {
+    const uint32_t words[4] = {tile.wide[row].x, tile.wide[row].y, tile.wide[row].z, tile.wide[row].w};
+#pragma unroll
+    for (int p = 0; p < 8; ++p) out[p] = __byte_perm(words[p / 2], 0, p % 2 == 0 ? 0x4140 : 0x4342);
   } else {
 #pragma unroll
     for (int p = 0; p < 8; ++p) {
-      const __half2 code = pair_of_codes(tile, row, p);
-      if constexpr (F::kMinimum) {
-        out[p] = as_bits(__hfma2(code, scale, minimum));
-      } else {
-        out[p] = as_bits(__hmul2(code, scale));
+      out[p] = code_pair(tile, row, p);
+      if constexpr (F::kLevels == Levels::e2m1) {
+        const int up = p % 2 * 4;
+        out[p] = (out[p] & 0x00080008u << up) << (12 - up) | (out[p] & 0x00070007u << up) << (9 - up);
       }
     }
+  }
+}
+
+template <class F>
+__device__ inline void unpack_row(const LaneTile<F>& tile, int row, uint32_t* out) {
+  constexpr bool kOddHigher = F::kBits < 8 && F::kLevels == Levels::linear;
+  const __half2 both = as_halves(tile.scales.x);
+  const __half2 scale = row == 0 ? __low2half2(both) : __high2half2(both);
+  const __half2 odd_scale = kOddHigher ? __hmul2(scale, as_halves(0x2c002c00)) : scale;  // 1/16
+  __half2 added;
+  if constexpr (F::kMinimum) {
+    const __half2 minimums = as_halves(tile.scales.y);
+    added = row == 0 ? __low2half2(minimums) : __high2half2(minimums);
+  } else {
+    added = __hmul2(scale, as_halves(0x80008000u | F::kOffset << 16 | F::kOffset));  // -kOffset * 2^-24
+  }
+  code_row(tile, row, out);
+#pragma unroll
+  for (int p = 0; p < 8; ++p) {
+    const __half2 code = as_halves(out[p]), by = p % 2 == 0 ? scale : odd_scale;
+    out[p] = as_bits(F::kMinimum || F::kOffset != 0 ? __hfma2(code, by, added) : __hmul2(code, by));
   }
 }
 

@@ -13,7 +13,7 @@ __device__ void unpack_tile(const DeviceSegment& segment, int first, int count, 
   const int step = static_cast<int>(item % segment.steps);
   if (tile * kTileRows >= first + count) return;
   uint32_t w[16];
-  unpack(load_tile<F>(segment, tile, step, lane), w);
+  unpack(load_tile<F>(place_of<F>(segment, tile, step), segment.steps, lane), w);
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int at = tile * kTileRows + lane / 4 + 8 * row - first;

@@ -20,10 +20,11 @@ __device__ inline __half* own_page(const AttentionArguments& a, int row, int kv_
 }
 
 // A query or key, normed, turned and scaled, by one warp. `unit`: query heads first, then key heads. `scratch`: a head.
-// Everything is asked for before anything is used.
-__device__ inline void write_turned(const AttentionArguments& a, int row, int unit, float* scratch, __half* to) {
-  constexpr int kValues = kMaxHeadSize / 32;  // of a lane
-  const int lane = threadIdx.x % 32, size = a.key_size;
+// kSize: the size of heads where it is known, else 0. Everything is asked for before anything is used.
+template <int kSize = 0>
+__device__ void write_turned(const AttentionArguments& a, int row, int unit, float* scratch, __half* to) {
+  constexpr int kValues = (kSize != 0 ? kSize : kMaxHeadSize) / 32;  // of a lane
+  const int lane = threadIdx.x % 32, size = kSize != 0 ? kSize : a.key_size;
   const bool query = unit < a.heads;
   const float* from = a.qkv + int64_t{row} * ((a.heads + a.kv_heads) * size + a.kv_heads * a.value_size) + unit * size;
   const float* norm = query ? a.q_norm : a.k_norm;
@@ -36,7 +37,7 @@ __device__ inline void write_turned(const AttentionArguments& a, int row, int un
     const int i = min(lane + 32 * v, size - 1);
     x[v] = from[i];
     weights[v] = norm ? norm[i] : 1;
-    turn[v] = i < 2 * a.pairs ? turns[a.interleaved ? i / 2 : i % a.pairs] : make_float2(1, 0);
+    turn[v] = i < 2 * a.pairs ? turns[a.interleaved ? i / 2 : i < a.pairs ? i : i - a.pairs] : make_float2(1, 0);
   }
   float factor = 1;
   if (norm) {
@@ -66,9 +67,10 @@ __device__ inline void write_turned(const AttentionArguments& a, int row, int un
   __syncwarp();
 }
 
-__device__ inline void write_key(const AttentionArguments& a, int row, int kv_head, float* scratch) {
+template <int kSize = 0>
+__device__ void write_key(const AttentionArguments& a, int row, int kv_head, float* scratch) {
   const int slot = a.step.positions[row] % kPageTokens;
-  write_turned(a, row, a.heads + kv_head, scratch, own_page(a, row, kv_head) + slot * a.key_size);
+  write_turned<kSize>(a, row, a.heads + kv_head, scratch, own_page(a, row, kv_head) + slot * a.key_size);
 }
 
 __device__ inline void write_value(const AttentionArguments& a, int row, int kv_head) {

@@ -1,7 +1,0 @@
-#include "backend/cuda/kernels/linear.cuh"
-
-namespace martlet::cuda {
-
-template void launch_linear<1, 1, false>(Stream& stream, const LinearArguments& arguments);
-
-}  // namespace martlet::cuda
