@@ -6,7 +6,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 
 namespace martlet::net {
 
@@ -22,25 +21,13 @@ namespace {
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kIdleConnections = 64;
 constexpr std::chrono::seconds kIdleTime{15};  // shorter than common servers keep theirs
-constexpr size_t kReadSize = 64u << 10;
-
-// A thousand waiting calls share one buffer: it is filled and emptied between two waits.
-std::array<char, kReadSize>& scratch() {
-  static thread_local std::array<char, kReadSize> bytes;
-  return bytes;
-}
-
-bool is_quiet(tcp::socket& socket) {
-  char byte;
-  boost::system::error_code ec;
-  socket.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, ec);
-  return ec == asio::error::would_block || ec == asio::error::try_again;
-}
 
 std::string head_bytes(const HttpCallRequest& request, const HttpPeer& peer) {
   const bool v6 = peer.host().find(':') != std::string::npos;
   std::string out = request.method + " " + request.target + " HTTP/1.1\r\nhost: ";
-  out += (v6 ? "[" + peer.host() + "]" : peer.host()) + ":" + std::to_string(peer.port()) + "\r\n";
+  out += v6 ? "[" + peer.host() + "]" : peer.host();
+  if (peer.port() != (peer.tls() ? 443 : 80)) out += ":" + std::to_string(peer.port());
+  out += "\r\n";
   for (const HttpField& field : request.fields) out += field.name + ": " + field.value + "\r\n";
   if (!request.body.empty() || request.method == "POST") {
     out += "content-length: " + std::to_string(request.body.size()) + "\r\n";
@@ -50,28 +37,25 @@ std::string head_bytes(const HttpCallRequest& request, const HttpPeer& peer) {
 
 }  // namespace
 
-bool HttpPeer::take(tcp::socket& out) {
+std::unique_ptr<Wire> HttpPeer::take() {
   while (!idle_.empty()) {
     Idle last = std::move(idle_.back());
     idle_.pop_back();
-    if (Clock::now() - last.since > kIdleTime || !is_quiet(last.socket)) continue;
-    out = std::move(last.socket);
-    return true;
+    if (Clock::now() - last.since <= kIdleTime && last.wire->is_quiet()) return std::move(last.wire);
   }
-  return false;
+  return nullptr;
 }
 
-void HttpPeer::keep(tcp::socket socket) {
-  if (idle_.size() < kIdleConnections) idle_.push_back({std::move(socket), Clock::now()});
+void HttpPeer::keep(std::unique_ptr<Wire> wire) {
+  if (idle_.size() < kIdleConnections) idle_.push_back({std::move(wire), Clock::now()});
 }
 
 HttpCall::HttpCall(asio::io_context& io, std::shared_ptr<HttpPeer> peer, HttpCallTimeouts timeouts)
-    : peer_(std::move(peer)), timeouts_(timeouts), socket_(io), resolver_(io), timer_(io) {}
+    : io_(io), peer_(std::move(peer)), timeouts_(timeouts), resolver_(io), timer_(io) {}
 
 void HttpCall::close() {
-  boost::system::error_code ignored;
   resolver_.cancel();
-  socket_.close(ignored);
+  if (wire_) wire_->close();
   timer_.cancel();
 }
 
@@ -98,6 +82,7 @@ Error HttpCall::failure(const char* code, const char* text) const {
 }
 
 asio::awaitable<Status> HttpCall::connect() {
+  wire_ = std::make_unique<Wire>(io_);
   boost::system::error_code ec;
   std::vector<tcp::endpoint> endpoints;
   const asio::ip::address address = asio::ip::make_address(peer_->host(), ec);
@@ -109,12 +94,18 @@ asio::awaitable<Status> HttpCall::connect() {
     for (const auto& entry : found) endpoints.push_back(entry.endpoint());
   }
   if (cancelled_ || late_) co_return failure("", "");
-  auto [error, endpoint] = co_await asio::async_connect(socket_, endpoints, kTuple);
+  auto [error, endpoint] = co_await asio::async_connect(wire_->socket(), endpoints, kTuple);
   if (error || cancelled_ || late_) {
     co_return failure("upstream_unreachable", "the upstream cannot be reached");
   }
-  socket_.set_option(tcp::no_delay(true), ec);
-  socket_.non_blocking(true, ec);
+  wire_->socket().set_option(tcp::no_delay(true), ec);
+  wire_->socket().non_blocking(true, ec);
+  if (peer_->tls()) {
+    const boost::system::error_code refused = co_await wire_->secure(*peer_->tls(), peer_->host());
+    if (refused || cancelled_ || late_) {
+      co_return failure("upstream_unreachable", "the upstream speaks no TLS, or its certificate is not valid");
+    }
+  }
   co_return Status();
 }
 
@@ -122,30 +113,23 @@ asio::awaitable<Status> HttpCall::connect() {
 asio::awaitable<Status> HttpCall::write(const HttpCallRequest& request) {
   const std::string head = head_bytes(request, *peer_);
   const std::array<asio::const_buffer, 2> parts{asio::buffer(head), asio::buffer(request.body)};
-  co_await asio::async_write(socket_, parts, kTuple);
+  [[maybe_unused]] const boost::system::error_code ec = co_await wire_->write(parts);
   if (cancelled_ || late_) co_return failure("", "");
   co_return Status();
 }
 
 // Waits until there are bytes and parses them.
 asio::awaitable<Status> HttpCall::receive() {
-  boost::system::error_code ec;
-  std::array<char, kReadSize>& bytes = scratch();
-  size_t size = socket_.read_some(asio::buffer(bytes), ec);
-  if (ec == asio::error::would_block || ec == asio::error::try_again) {
-    const auto [waited] = co_await socket_.async_wait(tcp::socket::wait_read, kTuple);
-    ec = waited;
-    if (!ec) size = socket_.read_some(asio::buffer(bytes), ec);
-  }
-  if (ec == asio::error::would_block || ec == asio::error::try_again) co_return Status();
+  const auto [ec, bytes] = co_await wire_->read();
   if (cancelled_ || late_) co_return failure("", "");
+  if (!ec && bytes.empty()) co_return Status();
   if (ec) {
     state_ = parser_.end_of_input();
     if (ec == asio::error::eof && state_ == State::done) co_return Status();
     co_return failure("upstream_disconnected", "the upstream closed the connection inside its answer");
   }
   answered_ = true;
-  buffer_.append(bytes.data(), size);
+  buffer_.append(bytes);
   state_ = parser_.advance(buffer_, body_);
   if (state_ == State::malformed) co_return failure("upstream_bad_answer", "the upstream's answer is malformed");
   co_return Status();
@@ -166,7 +150,8 @@ asio::awaitable<Result<HttpAnswerHead>> HttpCall::send(HttpCallRequest request) 
     parser_ = HttpResponseParser();
     state_ = State::head;
     arm(timeouts_.connect);
-    kept_ = peer_->take(socket_);
+    wire_ = peer_->take();
+    kept_ = wire_ != nullptr;
     Status status;
     if (!kept_) status = co_await connect();
     if (!status) co_return status.error();
@@ -176,8 +161,7 @@ asio::awaitable<Result<HttpAnswerHead>> HttpCall::send(HttpCallRequest request) 
     if (status) break;
     if (cancelled_ || late_ || answered_ || !kept_ || request.method != "GET") co_return status.error();
     // Closed while it was kept: the other kept ones are no better.
-    boost::system::error_code ignored;
-    socket_.close(ignored);
+    wire_->close();
     peer_->forget();
     again = true;
   }
@@ -214,9 +198,9 @@ asio::awaitable<Result<std::string>> HttpCall::read_all(size_t limit) {
 }
 
 void HttpCall::finish() {
-  if (!socket_.is_open()) return;
+  if (!wire_ || !wire_->socket().is_open()) return;
   if (state_ == State::done && parser_.keep_alive() && buffer_.empty()) {
-    peer_->keep(std::move(socket_));
+    peer_->keep(std::move(wire_));
   } else {
     close();
   }

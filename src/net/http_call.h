@@ -1,7 +1,7 @@
 #pragma once
 
 // One outgoing HTTP/1.1 request and its answer as it streams in: what a proxy needs. Everything here runs on the one
-// thread of its io_context. Plain http only.
+// thread of its io_context.
 
 #include <chrono>
 #include <memory>
@@ -16,28 +16,33 @@
 
 #include "base/error.h"
 #include "net/http_response_parser.h"
+#include "net/wire.h"
 
 namespace martlet::net {
 
 // The connections to one server that are kept between requests.
 class HttpPeer {
  public:
-  HttpPeer(std::string host, uint16_t port) : host_(std::move(host)), port_(port) {}
+  // `tls`: how it is trusted; null: plain http.
+  HttpPeer(std::string host, uint16_t port, std::shared_ptr<TlsClient> tls = nullptr)
+      : host_(std::move(host)), port_(port), tls_(std::move(tls)) {}
 
   const std::string& host() const { return host_; }
   uint16_t port() const { return port_; }
-  // A kept connection on which the peer has neither spoken nor hung up; false when there is none.
-  bool take(boost::asio::ip::tcp::socket& out);
-  void keep(boost::asio::ip::tcp::socket socket);
+  TlsClient* tls() const { return tls_.get(); }
+  // A kept connection on which the peer has neither spoken nor hung up; null when there is none.
+  std::unique_ptr<Wire> take();
+  void keep(std::unique_ptr<Wire> wire);
   void forget() { idle_.clear(); }
 
  private:
   struct Idle {
-    boost::asio::ip::tcp::socket socket;
+    std::unique_ptr<Wire> wire;
     std::chrono::steady_clock::time_point since;
   };
   std::string host_;  // a name or an IP address
   uint16_t port_;
+  std::shared_ptr<TlsClient> tls_;
   std::vector<Idle> idle_;
 };
 
@@ -53,7 +58,8 @@ struct HttpCallRequest {
   std::string_view body;          // must live until send() returns
 };
 
-// Errors of all calls are ErrorKind::network: `upstream_unreachable` (nobody listens, no such name),
+// Errors of all calls are ErrorKind::network: `upstream_unreachable` (nobody listens, no such name,
+// no valid certificate),
 // `upstream_timeout`, `upstream_disconnected` (closed inside the answer), `upstream_bad_answer` (no HTTP),
 // `cancelled` (by cancel()).
 inline constexpr const char* kAnswerTooLarge = "upstream_answer_too_large";
@@ -85,9 +91,10 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   Error failure(const char* code, const char* text) const;
   void finish();
 
+  boost::asio::io_context& io_;
   std::shared_ptr<HttpPeer> peer_;
   const HttpCallTimeouts timeouts_;
-  boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<Wire> wire_;  // null before and after
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer timer_;
   HttpResponseParser parser_;
