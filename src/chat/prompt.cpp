@@ -59,9 +59,8 @@ Status adapt_messages(json::object& inputs, ChatTemplate::Content takes) {
   return {};
 }
 
-json::string_view piece(const Tokenizer& tokenizer, Token token) {
-  const std::string_view text = token >= 0 ? tokenizer.piece(token) : std::string_view();
-  return {text.data(), text.size()};
+std::string_view piece(const Tokenizer& tokenizer, Token token) {
+  return token >= 0 ? tokenizer.piece(token) : std::string_view();
 }
 
 }  // namespace
@@ -80,6 +79,12 @@ Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const ModelFile& 
 
 Result<Rendered> render_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                              const boost::json::object& inputs, std::chrono::system_clock::time_point now) {
+  return render_chat(chat_template, {piece(tokenizer, tokenizer.bos()), piece(tokenizer, tokenizer.eos())}, inputs,
+                     now);
+}
+
+Result<Rendered> render_chat(const ChatTemplate& chat_template, const TokenNames& names,
+                             const boost::json::object& inputs, std::chrono::system_clock::time_point now) {
   for (const std::string_view name : kReserved) {
     if (!inputs.contains(json::string_view(name.data(), name.size()))) continue;
     return Error{ErrorKind::request, "unsupported_parameter", "this name is the template language's own",
@@ -87,8 +92,8 @@ Result<Rendered> render_chat(const ChatTemplate& chat_template, const Tokenizer&
   }
   json::object complete = inputs;
   MARTLET_TRY(adapt_messages(complete, chat_template.content()));
-  complete["bos_token"] = piece(tokenizer, tokenizer.bos());
-  complete["eos_token"] = piece(tokenizer, tokenizer.eos());
+  complete["bos_token"] = json::string_view(names.bos.data(), names.bos.size());
+  complete["eos_token"] = json::string_view(names.eos.data(), names.eos.size());
   for (const char* name : {"tools", "documents"}) complete.emplace(name, nullptr);
   return chat_template.render(complete, now);
 }
