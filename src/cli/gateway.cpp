@@ -28,29 +28,29 @@ LoadOptions load_options(const gateway::UpstreamConfig& upstream) {
   return out;
 }
 
-Result<int64_t> planned_bytes(const gateway::UpstreamConfig& upstream) {
+// What is planned is loaded later, from the file that is open already.
+Result<gateway::PlannedEngine> plan_upstream(const gateway::UpstreamConfig& upstream) {
   const LoadOptions options = load_options(upstream);
-  MARTLET_ASSIGN(const Plan plan, plan_model(options, memory_ceiling(options.engine.memory_ceiling)));
-  return plan.total();
-}
-
-Result<std::shared_ptr<const server::ServedModel>> load_model(const gateway::UpstreamConfig& upstream) {
-  MARTLET_ASSIGN(Loaded loaded, load(load_options(upstream)));
-  return served(std::move(loaded));
+  MARTLET_ASSIGN(const Opened opened, open_model(options.model));
+  MARTLET_ASSIGN(const Plan plan, plan_model(opened, options, memory_ceiling(options.engine.memory_ceiling)));
+  const auto load_it = [opened, options]() -> Result<std::shared_ptr<const server::ServedModel>> {
+    MARTLET_ASSIGN(Loaded loaded, load(opened, options));
+    return served(std::move(loaded));
+  };
+  return gateway::PlannedEngine{plan.total(), opened.file, load_it};
 }
 
 Status run(const Flags& flags) {
   MARTLET_ASSIGN(gateway::GatewayConfig config, gateway::read_config(flags.config));
-  const gateway::Engines engines{planned_bytes, load_model};
   if (flags.check) {
     const size_t upstreams = config.upstreams.size();
-    MARTLET_TRY(gateway::Gateway::check(std::move(config), engines));
+    MARTLET_TRY(gateway::Gateway::check(std::move(config), plan_upstream));
     std::printf("%s: %zu upstreams, no error\n", flags.config.c_str(), upstreams);
     return {};
   }
   StopSignals signals;
   MARTLET_ASSIGN(const std::unique_ptr<gateway::Gateway> gateway,
-                 gateway::Gateway::start(std::move(config), engines, !isatty(STDERR_FILENO)));
+                 gateway::Gateway::start(std::move(config), plan_upstream, !isatty(STDERR_FILENO)));
   signals.may_drain();
   std::printf("ready: %s\n", gateway->address().c_str());
   std::fflush(stdout);

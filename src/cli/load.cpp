@@ -47,16 +47,29 @@ Result<Ceiling> ceiling_of(const LoadOptions& options) {
   return memory_ceiling(options.engine.memory_ceiling, *backend);
 }
 
+Result<Opened> open_model(const std::string& model) {
+  MARTLET_ASSIGN(std::string path, resolve_model(model));
+  MARTLET_ASSIGN(std::shared_ptr<const ModelFile> file, ModelFile::open(path));
+  return Opened{std::move(path), std::move(file)};
+}
+
 Result<Plan> plan_model(const LoadOptions& options, const Ceiling& ceiling) {
-  MARTLET_ASSIGN(const std::string path, resolve_model(options.model));
-  MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
+  MARTLET_ASSIGN(const Opened opened, open_model(options.model));
+  return plan_model(opened, options, ceiling);
+}
+
+Result<Plan> plan_model(const Opened& opened, const LoadOptions& options, const Ceiling& ceiling) {
   MARTLET_ASSIGN(const std::unique_ptr<Backend> backend, backend_for(options));
-  return plan_engine(*file, *backend, ceiling, options.engine);
+  return plan_engine(*opened.file, *backend, ceiling, options.engine);
 }
 
 Result<Loaded> load(const LoadOptions& options) {
-  MARTLET_ASSIGN(const std::string path, resolve_model(options.model));
-  MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
+  MARTLET_ASSIGN(const Opened opened, open_model(options.model));
+  return load(opened, options);
+}
+
+Result<Loaded> load(const Opened& opened, const LoadOptions& options) {
+  const auto& [path, file] = opened;
   MARTLET_ASSIGN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::create(*file));
   MARTLET_ASSIGN(std::unique_ptr<Backend> backend, backend_for(options));
   MARTLET_ASSIGN(std::unique_ptr<Engine> engine, Engine::create(file, std::move(backend), options.engine));

@@ -31,12 +31,22 @@ struct Loaded {
   std::unique_ptr<Engine> engine;
 };
 
+// A model's file, opened and not loaded: what is planned with it is what is loaded from it.
+struct Opened {
+  std::string path;
+  std::shared_ptr<const ModelFile> file;
+};
+Result<Opened> open_model(const std::string& model);
+
 Result<Loaded> load(const LoadOptions& options);
+// The same from a file that is open, options.model being its name only.
+Result<Loaded> load(const Opened& opened, const LoadOptions& options);
 
 // What load() may use at most: of this machine, or of the backend's device.
 Result<Ceiling> ceiling_of(const LoadOptions& options);
 // What load() would take within that much memory, without loading anything.
 Result<Plan> plan_model(const LoadOptions& options, const Ceiling& ceiling);
+Result<Plan> plan_model(const Opened& opened, const LoadOptions& options, const Ceiling& ceiling);
 // What the API calls a model that the user wrote as `model` and that lies at `path`.
 std::string api_name(const std::string& model, const std::string& path);
 // The model as a server answers from it, from now on.

@@ -7,7 +7,9 @@
 #include <boost/json/serialize.hpp>
 
 #include "gateway/answer.h"
+#include "gateway/on_worker.h"
 #include "net/sse.h"
+#include "server/error_response.h"
 
 namespace martlet::gateway {
 
@@ -64,10 +66,11 @@ net::HttpResponse Incoming::named(net::HttpResponse response, const Upstream* up
   return response;
 }
 
-Attempt::Attempt(Incoming& incoming, Granted granted)
+Attempt::Attempt(Incoming& incoming, Granted granted, Tries::Id id)
     : incoming_(incoming),
       core_(incoming.core),
       granted_(granted),
+      id_(id),
       upstream_index_(core_.dispatcher.instances()[granted.instance].upstream),
       upstream_(core_.upstreams[upstream_index_]) {}
 
@@ -81,6 +84,13 @@ asio::awaitable<Outcome> Attempt::run() {
       *core_.io, peer, net::HttpCallTimeouts{timeouts.connect, timeouts.first_byte, timeouts.between});
   drafting_ = upstream_.config.drafts && upstream_.drafts.drafts(core_.now());
   std::string body;
+  if (upstream_.text) {
+    Result<std::string> ids = co_await tokenized();
+    if (incoming_.left || outrun()) co_return failed({});
+    if (!ids) co_return refused(ids.error());
+    body = std::move(*ids);
+    if (is_chat()) shape_.emplace();
+  }
   net::HttpCallRequest request = request_for(body);
   Result<net::HttpAnswerHead> head = co_await call_->send(std::move(request));
   body = {};
@@ -109,7 +119,8 @@ asio::awaitable<Outcome> Attempt::relay(const net::HttpAnswerHead& head) {
 
 net::HttpCallRequest Attempt::request_for(std::string& body) const {
   const UpstreamConfig& config = upstream_.config;
-  body = with_member(incoming_.body, "model", boost::json::serialize(boost::json::value(config.model)));
+  const std::string& asked = body.empty() ? incoming_.body : body;
+  body = with_member(asked, "model", boost::json::serialize(boost::json::value(config.model)));
   if (!config.drafts_off_field.empty() && !drafting_) {
     body = with_member(body, config.drafts_off_field, config.drafts_off_json);
   }
@@ -117,7 +128,7 @@ net::HttpCallRequest Attempt::request_for(std::string& body) const {
   const Trace& trace = incoming_.trace;
   net::HttpCallRequest out;
   out.method = "POST";
-  out.target = config.base + from.path;
+  out.target = config.base + (shape_ ? "/v1/completions" : from.path);
   out.body = body;
   // A list of its own, not the client's less some: no key, cookie or hop-by-hop field can slip through.
   out.fields = {{"content-type", "application/json"},
@@ -128,6 +139,19 @@ net::HttpCallRequest Attempt::request_for(std::string& body) const {
   if (!trace.tracestate.empty()) out.fields.push_back({"tracestate", trace.tracestate});
   if (!config.api_key.empty()) out.fields.push_back({"authorization", "Bearer " + config.api_key});
   return out;
+}
+
+bool Attempt::is_chat() const {
+  return incoming_.exchange->request().path == "/v1/chat/completions";
+}
+
+asio::awaitable<Result<std::string>> Attempt::tokenized() const {
+  const auto body = std::make_shared<const std::string>(incoming_.body);
+  auto make = [text = upstream_.text, body, chat = is_chat(), context = upstream_.config.context] {
+    return token_request(*text, *body, chat, context);
+  };
+  Result<std::string> made = co_await on_worker(core_, std::move(make));
+  co_return made;
 }
 
 bool Attempt::shows_key(std::string_view text) const {
@@ -152,6 +176,15 @@ Outcome Attempt::failed(Error error) {
   return {false, std::move(error)};
 }
 
+Outcome Attempt::refused(const Error& error) {
+  breaker().abandoned(granted_.era);
+  incoming_.tries.speaks(id_);
+  incoming_.has_speaker();
+  core_.metrics.attempt(upstream_index_, "refused");
+  incoming_.exchange->reply(incoming_.named(server::error_response(error), &upstream_));
+  return {true, {}};
+}
+
 // What the failure of a request says of its instance.
 void Attempt::judge(const Error& error) {
   if (incoming_.left || outrun() || says_nothing_of_health(error)) return breaker().abandoned(granted_.era);
@@ -161,9 +194,8 @@ void Attempt::judge(const Error& error) {
 }
 
 bool Attempt::speaks() {
-  if (incoming_.speaker == this) return true;
-  if (outrun()) return false;
-  incoming_.speaker = this;
+  if (incoming_.tries.speaker() == id_) return true;
+  if (!incoming_.tries.speaks(id_)) return false;
   breaker().succeeded(granted_.era);
   core_.settle();
   upstream_.noted.clear();
@@ -176,6 +208,7 @@ void Attempt::learn(const AnswerFacts& facts) {
   upstream_.estimate.learn(incoming_.facts.prompt_bytes, facts.prompt_tokens);
   if (facts.drafted == 0) return;
   reported_ = true;
+  upstream_.drafts_told = DraftsTold::answers;
   upstream_.drafts.saw(facts.drafted, facts.accepted, core_.now());
   show_drafts();
 }
@@ -184,7 +217,7 @@ void Attempt::learn(const AnswerFacts& facts) {
 void Attempt::learn_from_arrivals() {
   if (!upstream_.config.drafts || held_back_) return;
   const Time now = core_.now();
-  if (drafting_ && !reported_) {
+  if (drafting_ && !reported_ && upstream_.drafts_told != DraftsTold::metrics) {
     const DraftEstimate::Counts counts = arrivals_.counts(upstream_.config.draft_length);
     upstream_.drafts.saw(counts.drafted, counts.accepted, now);
   }
@@ -216,6 +249,11 @@ asio::awaitable<Outcome> Attempt::relay_whole(int status) {
     co_return failed(network_error("upstream_bad_answer", "the upstream's answer makes no sense"));
   }
   if (facts.error) co_return failed(network_error("upstream_error", "the upstream answered with an error"));
+  if (shape_) {
+    std::optional<std::string> chat = ChatShape::whole(*text);
+    if (!chat) co_return failed(network_error("upstream_bad_answer", "the upstream's answer is no completion"));
+    text = std::move(*chat);
+  }
   if (!speaks()) co_return failed({});
   learn(facts);
   core_.metrics.attempt(upstream_index_, "answered");
@@ -244,7 +282,12 @@ std::optional<Error> Attempt::pass_event(net::Event event) {
   if (facts.error || event.name == "error") {
     return network_error("upstream_error", "the upstream ended with an error");
   }
-  const bool first = incoming_.speaker == nullptr;
+  if (shape_ && !done) {
+    std::optional<std::string> chat = shape_->event(event.data);
+    if (!chat) return network_error("upstream_bad_answer", "an event of the upstream is no completion");
+    event.data = std::move(*chat);
+  }
+  const bool first = !incoming_.tries.speaker();
   if (!speaks()) return network_error("cancelled", "another upstream was faster");
   learn(facts);
   net::Exchange& exchange = *incoming_.exchange;
@@ -287,11 +330,11 @@ asio::awaitable<Outcome> Attempt::relay_stream() {
       error = pass_events(reader);
     }
     // Comments keep a connection alive, not a request.
-    if (!error && !incoming_.speaker && core_.now() > first_byte_due) {
+    if (!error && !incoming_.tries.speaker() && core_.now() > first_byte_due) {
       error = network_error("upstream_timeout", "the upstream did not answer in time");
     }
   }
-  if (error && incoming_.speaker != this) co_return failed(std::move(*error));
+  if (error && incoming_.tries.speaker() != id_) co_return failed(std::move(*error));
   core_.metrics.attempt(upstream_index_, incoming_.left ? "abandoned" : error ? "cut" : "answered");
   net::Exchange& exchange = *incoming_.exchange;
   if (error) {

@@ -14,14 +14,14 @@
 
 #include "gateway/body.h"
 #include "gateway/core.h"
+#include "gateway/token_prompt.h"
 #include "gateway/trace.h"
+#include "gateway/tries.h"
 #include "net/event_reader.h"
 #include "net/exchange.h"
 #include "net/http_call.h"
 
 namespace martlet::gateway {
-
-class Attempt;
 
 // The client's side of a request, which its attempts share.
 struct Incoming {
@@ -34,9 +34,9 @@ struct Incoming {
   const Trace trace;
   const std::string body;
   const Time arrived = std::chrono::steady_clock::now();
-  boost::asio::steady_timer taken;   // cancelled when the client has taken bytes, or has left
-  bool left = false;                 // the client
-  const Attempt* speaker = nullptr;  // whose answer the client gets
+  boost::asio::steady_timer taken;  // cancelled when the client has taken bytes, or has left
+  bool left = false;                // the client
+  Tries tries;                      // each attempt is one of them
   std::function<void()> has_speaker;
 
   // With the names of the request, and of who answers it.
@@ -57,7 +57,7 @@ struct Granted {
 
 class Attempt {
  public:
-  Attempt(Incoming& incoming, Granted granted);
+  Attempt(Incoming& incoming, Granted granted, Tries::Id id);
 
   // Once. The instance counts the request until this ends.
   boost::asio::awaitable<Outcome> run();
@@ -67,6 +67,7 @@ class Attempt {
   // It went out on a connection that was kept, which the peer may just have been closing.
   bool was_kept() const { return call_ && call_->was_kept(); }
   size_t upstream() const { return upstream_index_; }
+  Tries::Id id() const { return id_; }
 
  private:
   boost::asio::awaitable<Outcome> relay(const net::HttpAnswerHead& head);
@@ -78,10 +79,15 @@ class Attempt {
   std::optional<Error> pass_events(net::EventReader& reader);
   std::optional<Error> pass_event(net::Event event);
   net::HttpCallRequest request_for(std::string& body) const;
+  // The client's body with token ids in the place of its text.
+  boost::asio::awaitable<Result<std::string>> tokenized() const;
+  bool is_chat() const;
   // The answer is good so far: false when another attempt's was first.
   bool speaks();
-  bool outrun() const { return incoming_.speaker && incoming_.speaker != this; }
+  bool outrun() const { return incoming_.tries.outrun(id_); }
   Outcome failed(Error error);
+  // The client's mistake, found before the upstream was asked.
+  Outcome refused(const Error& error);
   void judge(const Error& error);
   void learn(const AnswerFacts& facts);
   void learn_from_arrivals();
@@ -94,9 +100,11 @@ class Attempt {
   Incoming& incoming_;
   Core& core_;
   const Granted granted_;
+  const Tries::Id id_;
   const size_t upstream_index_;
   Upstream& upstream_;
   std::shared_ptr<net::HttpCall> call_;
+  std::optional<ChatShape> shape_;            // of answers to token ids, where the client asked for a chat
   bool drafting_ = false, reported_ = false;  // drafts were asked for; the answer counts them
   DraftEstimate arrivals_;
   bool held_back_ = false;  // the client took the answer slower than it came

@@ -31,12 +31,12 @@ Status read_listen(const ConfigNode& node, const Place& place, GatewayConfig& ou
   return {};
 }
 
-// Takes "http://host:port/prefix/v1" apart.
+// Takes "https://host:port/prefix/v1" apart.
 Status read_url(const ConfigNode& node, const Place& place, UpstreamConfig& out) {
   MARTLET_ASSIGN(const std::string text, text_of(node, place));
-  if (text.starts_with("https:")) return place.error("https upstreams are not built: put a local proxy in between");
   const std::string origin = origin_of(text);  // "http://host:port"
-  if (origin.empty()) return place.error("must be an http URL without a user name");
+  if (origin.empty()) return place.error("must be an http or https URL without a user name");
+  out.tls = origin.starts_with("https:");
   const size_t slashes = origin.find("//") + 2, colon = origin.rfind(':');
   out.host = origin.substr(slashes, colon - slashes);
   if (out.host.starts_with('[')) out.host = out.host.substr(1, out.host.size() - 2);
@@ -95,8 +95,10 @@ const std::vector<Key<UpstreamConfig>> kUpstreamKeys = {
     {"serves", text(&UpstreamConfig::serves)},
     {"model", text(&UpstreamConfig::model)},
     {"file", text(&UpstreamConfig::file)},
+    {"gateway_tokenizes", boolean(&UpstreamConfig::gateway_tokenizes)},
     {"command", list(&UpstreamConfig::command, text_of)},
     {"url", read_url},
+    {"tls_ca", text(&UpstreamConfig::tls_ca)},
     {"api_key",
      [](const ConfigNode& node, const Place& place, UpstreamConfig& out) -> Status {
        MARTLET_ASSIGN(out.api_key, secret_of(node, place));
@@ -148,6 +150,17 @@ UpstreamConfig defaults_of(UpstreamKind kind) {
   return out;
 }
 
+// Token ids: which kinds take them, and what makes them.
+Status check_tokenizes(const UpstreamConfig& u, const Place& place) {
+  if (!u.gateway_tokenizes) return {};
+  const Place here{place.file, place.line, place.key + ".gateway_tokenizes"};
+  if (u.kind == UpstreamKind::martlet) return here.error("the engine inside makes token ids from its own file");
+  if (u.kind == UpstreamKind::mlx_lm) return here.error("mlx_lm.server takes text only, no token ids");
+  if (u.file.empty()) return here.error("needs file: the GGUF file whose template and vocabulary make the token ids");
+  if (u.context == 0) return here.error("needs context: how long an answer may be where a request does not say");
+  return {};
+}
+
 Status check_upstream(const UpstreamConfig& u, const Place& place) {
   const auto good = [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '-' || c == '_'; };
   if (u.name.empty()) return place.error("an upstream needs a name");
@@ -171,7 +184,7 @@ Status check_upstream(const UpstreamConfig& u, const Place& place) {
   if (u.health[0] != '/') return place.error("health must be a path");
   if (!u.drafts_off_field.empty() && !u.drafts) return place.error("drafts_off needs drafts: true");
   if (u.model.empty()) return place.error("an upstream needs a model: what it calls it");
-  return {};
+  return check_tokenizes(u, place);
 }
 
 // Keys that would be read and change nothing.
@@ -191,6 +204,7 @@ constexpr Unused kUnused[] = {
     {"", "instances", is_supervised, kNeedsCommand},
     {"", "memory", [](const UpstreamConfig& u) { return u.port == 0; }, "is for upstreams that the gateway starts"},
     {"", "file", is_outside, "kind martlet's file is its model"},
+    {"", "tls_ca", [](const UpstreamConfig& u) { return u.tls; }, "is for https URLs"},
     {"", "api_key", is_outside, "kind martlet runs inside the gateway and needs none"},
     {"timeouts", "start_ms", is_supervised, kNeedsCommand},
     {"timeouts", "stop_ms", is_supervised, kNeedsCommand},

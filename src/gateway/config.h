@@ -42,8 +42,11 @@ struct UpstreamConfig {
   UpstreamKind kind = UpstreamKind::openai;
   std::string serves = "default";    // the model name that clients ask for
   std::string model;                 // what the upstream calls it; kind martlet: a file, alias or reference
-  std::string file;                  // the GGUF that it runs, to compare by; may be empty
+  std::string file;                  // the GGUF, or folder, that it runs, to compare by; may be empty
+  bool gateway_tokenizes = false;    // it gets token ids, made with `file`
   std::vector<std::string> command;  // started and supervised; "{port}" stands for a free port
+  bool tls = false;                  // `url` is https
+  std::string tls_ca;                // PEM certificates to trust; empty: the system's
   std::string host;                  // of `url`
   uint16_t port = 0;                 // of `url`; 0: supervised or in-process
   std::string base;                  // path of `url` before "/v1", without a last "/"

@@ -4,21 +4,6 @@
 #include <cstdlib>
 
 namespace martlet::gateway::keys {
-namespace {
-
-// What someone might look for, and is not built.
-constexpr std::pair<const char*, const char*> kNotBuilt[] = {
-    {"gateway_tokenizes", "token ids cannot be sent to upstreams: that is not built"},
-};
-
-}  // namespace
-
-const char* unknown_key(std::string_view name) {
-  for (const auto& [key, text] : kNotBuilt) {
-    if (name == key) return text;
-  }
-  return "this key is not known here";
-}
 
 Result<std::string> text_of(const ConfigNode& node, const Place& place) {
   const boost::json::value* value = node.scalar();

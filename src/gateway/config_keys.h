@@ -37,15 +37,12 @@ struct Key {
   Reader<T> read;
 };
 
-// Why a key that no table names is refused.
-const char* unknown_key(std::string_view name);
-
 template <class T>
 Status read_object(const ConfigNode& node, const Place& place, const std::vector<Key<T>>& keys, T& out) {
   if (!node.object()) return place.error("must be an object");
   for (const ConfigNode& value : *node.object()) {
     const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key<T>& k) { return value.name == k.name; });
-    if (key == keys.end()) return Place{place.file, value.line, place.key}.error(unknown_key(value.name));
+    if (key == keys.end()) return Place{place.file, value.line, place.key}.error("this key is not known here");
     const Place here{place.file, value.line, (place.key.empty() ? "" : place.key + ".") + key->name};
     MARTLET_TRY(key->read(value, here, out));
   }

@@ -13,7 +13,7 @@ namespace {
 std::vector<Upstream> make_upstreams(const GatewayConfig& config) {
   std::vector<Upstream> out;
   for (const UpstreamConfig& upstream : config.upstreams)
-    out.push_back({upstream, {}, DraftRule(config.drafts), {}, {}, {}, {}, {}, {}});
+    out.push_back({.config = upstream, .drafts = DraftRule(config.drafts)});
   return out;
 }
 
@@ -63,7 +63,14 @@ Core::Core(GatewayConfig given, bool json_log)
       being_prepared(peers.size()),
       metrics(names(config)),
       log(json_log) {
-  for (size_t u = 0; u < upstreams.size(); ++u) dispatcher.set_apart(u, needs_comparison(u));
+  for (size_t u = 0; u < upstreams.size(); ++u) {
+    upstreams[u].alike = !needs_comparison(u);
+    place(u);
+  }
+}
+
+void Core::place(size_t upstream) {
+  dispatcher.set_apart(upstream, !upstreams[upstream].alike || !upstreams[upstream].takes_ids);
 }
 
 // An upstream alone, or one that may differ as it likes, has nothing to show.
@@ -104,7 +111,8 @@ void Core::judge_parity(size_t model) {
                   : "differs from " + upstreams[reference].config.name + " in" + names + ": gets no request");
     }
     upstream.different = std::move(different);
-    dispatcher.set_apart(u, !upstream.different.empty());
+    upstream.alike = upstream.different.empty();
+    place(u);
   }
   settle();
 }

@@ -16,22 +16,31 @@
 #include "gateway/draft_rule.h"
 #include "gateway/metrics.h"
 #include "gateway/parity.h"
+#include "gateway/text_model.h"
 #include "net/http_call.h"
 #include "net/http_server.h"
 #include "server/access_log.h"
 
 namespace martlet::gateway {
 
+// Where an upstream counts its drafts.
+enum class DraftsTold { nowhere, answers, metrics };
+
 struct Upstream {
   UpstreamConfig config;
   TokenEstimate estimate;
   DraftRule drafts;
   PairedRates draft_rates;
+  DraftsTold drafts_told = DraftsTold::nowhere;
+  std::shared_ptr<const TextModel> text;   // what makes its token ids; null: it gets text
+  std::shared_ptr<net::TlsClient> tls;     // whom connections to it trust; null: plain http
   std::string version;                     // as it says when it is compared; may be empty
   Fingerprint file_facts;                  // of its model's file; empty where that is not known
   std::optional<Fingerprint> fingerprint;  // absent until it was asked
   std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
+  bool alike = false;                      // it was compared and does as the reference, or need not be
+  bool takes_ids = true;                   // where it gets token ids: it does as it should with them
 };
 
 struct Core {
@@ -50,6 +59,8 @@ struct Core {
   void saw(size_t upstream, Fingerprint fingerprint);
   void elect(size_t model, bool time_is_over);
   void judge_parity(size_t model);
+  // Sends it requests, or none, by what was found of it.
+  void place(size_t upstream);
 
   // Names an upstream, for the log.
   void note(size_t upstream, std::string_view text);

@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "chat/encode_chat.h"
+#include "chat/prompt.h"
 #include "gateway/questions.h"
 
 namespace martlet::gateway {
@@ -36,10 +37,30 @@ std::string vocabulary_hash(const Tokenizer& tokenizer) {
   return hash.text();
 }
 
-std::string special_tokens(const Tokenizer& tokenizer) {
-  std::string out = fmt::format("bos {} eos {} stop", tokenizer.bos(), tokenizer.eos());
-  for (const Token token : tokenizer.stop_tokens()) out += " " + std::to_string(token);
+std::string list_of(std::span<const Token> tokens) {
+  std::string out;
+  for (const Token token : tokens) out += (out.empty() ? "" : " ") + std::to_string(token);
   return out;
+}
+
+std::string special_tokens(const Tokenizer& tokenizer) {
+  return fmt::format("bos {} eos {} stop {}", tokenizer.bos(), tokenizer.eos(), list_of(tokenizer.stop_tokens()));
+}
+
+// Of texts and their places; empty ones count as if they were not there.
+template <class Text>
+std::string hash_of(size_t size, Text text_of) {
+  Hash hash;
+  for (size_t i = 0; i < size; ++i) {
+    const std::string_view text = text_of(i);
+    if (!text.empty()) hash.add(fmt::format("{}:{}:{}", i, text.size(), text));
+  }
+  return hash.text();
+}
+
+// What stands in front of a text.
+std::string first_token(bool adds_bos, Token bos) {
+  return adds_bos && bos >= 0 ? std::to_string(bos) : "none";
 }
 
 std::string ids_of(const Tokenizer& tokenizer, std::string_view text) {
@@ -48,22 +69,33 @@ std::string ids_of(const Tokenizer& tokenizer, std::string_view text) {
   return json::serialize(json::array(tokens.begin(), tokens.end()));
 }
 
-void add_chats(const Tokenizer& tokenizer, const ChatTemplate& chat_template, Fingerprint& out) {
-  const std::vector<json::array> all = chats();
-  for (size_t i = 0; i < all.size(); ++i) {
-    const json::object inputs{{"messages", all[i]}, {"add_generation_prompt", true}};
-    const std::string number = std::to_string(i);
-    const auto text = render_chat(chat_template, tokenizer, inputs, std::chrono::system_clock::now());
-    const auto tokens = encode_chat(chat_template, tokenizer, inputs);
-    if (text) out["template/text/" + number] = text->text;
-    if (tokens) out["template/tokens/" + number] = std::to_string(tokens->size());
+template <class Names>
+void add_chat_texts(const ChatTemplate& chat_template, const Names& names, Fingerprint& out) {
+  size_t number = 0;
+  for (const json::array& messages : chats()) {
+    const json::object inputs{{"messages", messages}, {"add_generation_prompt", true}};
+    const auto text = render_chat(chat_template, names, inputs, std::chrono::system_clock::now());
+    if (text) out["template/text/" + std::to_string(number)] = text->text;
+    ++number;
+  }
+}
+
+void add_chat_tokens(const TextModel& model, Fingerprint& out) {
+  size_t number = 0;
+  for (const json::array& messages : chats()) {
+    const json::object inputs{{"messages", messages}, {"add_generation_prompt", true}};
+    const auto tokens = encode_chat(*model.chat_template, *model.tokenizer, inputs);
+    if (tokens) out["template/tokens/" + std::to_string(number)] = std::to_string(tokens->size());
+    ++number;
   }
 }
 
 }  // namespace
 
-Fingerprint facts_of(const Tokenizer& tokenizer, const ChatTemplate* chat_template) {
+Fingerprint facts_of(const TextModel& model) {
+  const Tokenizer& tokenizer = *model.tokenizer;
   Fingerprint out;
+  // With their kinds, which only such files have.
   out["vocabulary/file"] = vocabulary_hash(tokenizer);
   out["special/file"] = special_tokens(tokenizer);
   for (size_t i = 0; i < std::size(kTexts); ++i) {
@@ -72,15 +104,38 @@ Fingerprint facts_of(const Tokenizer& tokenizer, const ChatTemplate* chat_templa
   std::vector<Token> bare;
   tokenizer.encode(kBareText, {}, bare);
   out["bos/tokens"] = std::to_string(bare.size() + (tokenizer.adds_bos() ? 1 : 0));
-  if (chat_template) add_chats(tokenizer, *chat_template, out);
+  // Converters fill a vocabulary up to the rows of the model with tokens that are never used.
+  const auto piece = [&](size_t i) {
+    const auto token = static_cast<Token>(i);
+    return tokenizer.kind(token) == TokenKind::unused ? std::string_view() : tokenizer.piece(token);
+  };
+  out["vocabulary/pieces"] = hash_of(tokenizer.size(), piece);
+  if (const StringArray* merges = model.file->strings("tokenizer.ggml.merges")) {
+    out["vocabulary/merges"] = hash_of(merges->size(), [&](size_t i) { return (*merges)[i]; });
+  }
+  out["special/eos"] = std::to_string(tokenizer.eos());
+  out["bos/token"] = first_token(tokenizer.adds_bos(), tokenizer.bos());
+  out[kStopTokens] = list_of(tokenizer.stop_tokens());
+  if (!model.chat_template) return out;
+  add_chat_texts(*model.chat_template, tokenizer, out);
+  add_chat_tokens(model, out);
   return out;
 }
 
-Result<Fingerprint> facts_of_file(const std::string& path) {
-  MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
-  MARTLET_ASSIGN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::create(*file));
-  const auto chat_template = load_chat_template(*file);
-  return facts_of(*tokenizer, chat_template ? chat_template->get() : nullptr);
+Fingerprint facts_of(const ModelFolder& folder) {
+  const std::vector<std::string>& pieces = folder.vocabulary.pieces;
+  Fingerprint out;
+  out["vocabulary/pieces"] = hash_of(pieces.size(), [&](size_t i) -> std::string_view { return pieces[i]; });
+  const std::vector<std::string>& merges = folder.vocabulary.merges;
+  if (!merges.empty()) {
+    out["vocabulary/merges"] = hash_of(merges.size(), [&](size_t i) -> std::string_view { return merges[i]; });
+  }
+  out["special/eos"] = std::to_string(folder.eos);
+  out["bos/token"] = first_token(folder.adds_bos, folder.bos);
+  out[kStopTokens] = list_of(folder.stop_tokens);
+  const TokenNames names{folder.bos_name, folder.eos_name};
+  if (folder.chat_template) add_chat_texts(*folder.chat_template, names, out);
+  return out;
 }
 
 }  // namespace martlet::gateway

@@ -23,7 +23,6 @@ namespace {
 
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kInlineBody = 64u << 10;  // larger ones are parsed on a worker
-constexpr size_t kAttempts = 2;
 constexpr std::chrono::hours kLong{24};
 
 class Forward : public std::enable_shared_from_this<Forward> {
@@ -48,8 +47,9 @@ class Forward : public std::enable_shared_from_this<Forward> {
   asio::awaitable<Outcome> race(Granted granted);
   asio::awaitable<void> run_beside(std::shared_ptr<Attempt> attempt);
   void plan_tokens();
-  std::shared_ptr<Attempt> begin(Granted granted);
-  void launch(Granted granted);
+  // `patience`: how long it may be silent before another is asked beside it; 0: for ever.
+  std::shared_ptr<Attempt> begin(Granted granted, Duration patience);
+  void launch(Granted granted, Duration patience);
   std::optional<Granted> take_free();
   void cancel_others();
   void leave();
@@ -61,8 +61,7 @@ class Forward : public std::enable_shared_from_this<Forward> {
   Wish wish_;
   asio::steady_timer wake_;  // cancelled to wake run()
   std::vector<std::shared_ptr<Attempt>> attempts_;
-  int running_ = 0;                 // of those that run beside each other
-  std::optional<Outcome> outcome_;  // of these: the answer, or the last failure
+  std::optional<Outcome> outcome_;  // of those that run beside each other: the answer, or the last failure
 };
 
 void Forward::plan_tokens() {
@@ -84,7 +83,7 @@ void Forward::leave() {
 
 void Forward::cancel_others() {
   for (const auto& attempt : attempts_) {
-    if (attempt.get() != incoming_.speaker) attempt->cancel();
+    if (incoming_.tries.outrun(attempt->id())) attempt->cancel();
   }
 }
 
@@ -116,41 +115,43 @@ std::optional<Granted> Forward::take_free() {
   return granted;
 }
 
-std::shared_ptr<Attempt> Forward::begin(Granted granted) {
+std::shared_ptr<Attempt> Forward::begin(Granted granted, Duration patience) {
   wish_.tried.push_back(granted.instance);
-  return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, granted));
+  const Tries::Id id = incoming_.tries.began(core_.now(), patience);
+  return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, granted, id));
 }
 
 asio::awaitable<void> Forward::run_beside(std::shared_ptr<Attempt> attempt) {
   Outcome outcome = co_await attempt->run();
   if (!outcome_ || !outcome_->answered) outcome_ = std::move(outcome);
-  --running_;
+  incoming_.tries.ended();
   wake_.cancel();
 }
 
-void Forward::launch(Granted granted) {
-  ++running_;
+void Forward::launch(Granted granted, Duration patience) {
   asio::co_spawn(
-      *core_.io, [self = shared_from_this(), attempt = begin(granted)] { return self->run_beside(attempt); },
+      *core_.io, [self = shared_from_this(), attempt = begin(granted, patience)] { return self->run_beside(attempt); },
       asio::detached);
 }
 
 // One attempt; a second beside it when the first keeps the client waiting for longer than its upstream may.
 asio::awaitable<Outcome> Forward::race(Granted granted) {
+  Tries& tries = incoming_.tries;
   const size_t upstream = core_.dispatcher.instances()[granted.instance].upstream;
-  const std::chrono::milliseconds patience = core_.upstreams[upstream].config.hedge_after;
-  if (patience.count() == 0 || attempts_.size() + 1 >= kAttempts) {
-    const std::shared_ptr<Attempt> attempt = begin(granted);
+  const Duration patience = core_.upstreams[upstream].config.hedge_after;
+  if (patience == Duration{} || tries.begun() > 0) {
+    const std::shared_ptr<Attempt> attempt = begin(granted, Duration{});
     Outcome outcome = co_await attempt->run();
+    tries.ended();
     co_return outcome;
   }
-  launch(granted);
-  const Time due = core_.now() + patience;
-  for (bool hedged = false; running_ > 0;) {
-    const bool hedge = !hedged && !incoming_.speaker && !incoming_.left && core_.now() >= due;
-    if (hedge) hedged = true;
-    if (const auto other = hedge ? take_free() : std::nullopt) launch(*other);
-    wake_.expires_at(hedged ? core_.now() + kLong : due);
+  launch(granted, patience);
+  while (tries.running() > 0) {
+    if (tries.hedges(core_.now())) {
+      if (const auto other = incoming_.left ? std::nullopt : take_free()) launch(*other, Duration{});
+      continue;
+    }
+    wake_.expires_at(tries.due().value_or(core_.now() + kLong));
     co_await wake_.async_wait(kTuple);
   }
   co_return std::move(*outcome_);
@@ -159,7 +160,7 @@ asio::awaitable<Outcome> Forward::race(Granted granted) {
 asio::awaitable<void> Forward::run() {
   plan_tokens();
   Error last;
-  while (attempts_.size() < kAttempts) {
+  while (incoming_.tries.more()) {
     Result<Granted> granted = co_await acquire();
     // The peer may just have been closing a connection that was kept: where there is nobody else, that is no verdict.
     if (!granted && !attempts_.empty() && attempts_.back()->was_kept() && last.code == "upstream_disconnected") {

@@ -7,6 +7,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "gateway/draft_watch.h"
 #include "gateway/file_facts.h"
 #include "gateway/forward.h"
 #include "gateway/memory_sum.h"
@@ -201,14 +202,15 @@ json::object Gateway::State::describe(size_t upstream) const {
                                      {"draining", instance.draining}});
   }
   const UpstreamConfig& config = core.upstreams[upstream].config;
-  const std::vector<std::string>& different = core.upstreams[upstream].different;
+  json::array different(core.upstreams[upstream].different.begin(), core.upstreams[upstream].different.end());
+  if (!core.upstreams[upstream].takes_ids) different.emplace_back("token_ids");
   return {{"name", config.name},
           {"kind", kind_name(config.kind)},
           {"serves", config.serves},
           {"standby", config.standby},
           {"version", core.upstreams[upstream].version},
           {"apart", core.dispatcher.apart(upstream)},
-          {"differences", json::array(different.begin(), different.end())},
+          {"differences", std::move(different)},
           {"instances", std::move(instances)}};
 }
 
@@ -240,8 +242,9 @@ void Gateway::State::drain_upstream(const std::shared_ptr<net::Exchange>& exchan
 // Upstreams that are where their configuration says.
 void Gateway::State::connect() {
   for (size_t i = 0; i < core.peers.size(); ++i) {
-    const UpstreamConfig& config = core.upstream_of(i).config;
-    if (config.port != 0) core.peers[i] = std::make_shared<net::HttpPeer>(config.host, config.port);
+    const Upstream& upstream = core.upstream_of(i);
+    const UpstreamConfig& config = upstream.config;
+    if (config.port != 0) core.peers[i] = std::make_shared<net::HttpPeer>(config.host, config.port, upstream.tls);
   }
 }
 
@@ -249,6 +252,8 @@ void Gateway::State::connect() {
 void Gateway::State::begin() {
   supervisor.start();
   start_probes(core, [this](size_t instance) { prepare(core, instance); });
+  watch_versions(core);
+  watch_drafts(core);
   watch_pressure(core, supervisor, make_pressure_sources(core.config));
 }
 
@@ -266,15 +271,41 @@ Error about(const UpstreamConfig& upstream, Error error) {
   return error;
 }
 
-Result<Fingerprint> file_facts_of(const UpstreamConfig& upstream) {
-  if (upstream.file.empty()) return Fingerprint();
-  Result<Fingerprint> facts = facts_of_file(upstream.file);
-  if (!facts) return about(upstream, std::move(facts.error()));
-  return facts;
+// What is known of an upstream before it runs.
+struct Known {
+  Fingerprint facts;                      // of its model's file
+  std::shared_ptr<const TextModel> text;  // where the gateway makes its token ids
+  std::shared_ptr<net::TlsClient> tls;    // where it is asked through TLS
+};
+
+Result<Known> read_model(const UpstreamConfig& upstream) {
+  // An MLX server's model is a folder, unless it is the name of one that is elsewhere.
+  const bool model_is_folder = upstream.kind == UpstreamKind::mlx_lm && is_model_folder(upstream.model);
+  const std::string& path = upstream.file.empty() && model_is_folder ? upstream.model : upstream.file;
+  if (path.empty()) return Known();
+  if (is_model_folder(path) && !upstream.gateway_tokenizes) {
+    MARTLET_ASSIGN(const ModelFolder folder, read_model_folder(path));
+    return Known{facts_of(folder), nullptr, nullptr};
+  }
+  MARTLET_ASSIGN(TextModel model, open_text_model(path));
+  Fingerprint facts = facts_of(model);
+  if (!upstream.gateway_tokenizes) return Known{std::move(facts), nullptr, nullptr};
+  return Known{std::move(facts), std::make_shared<const TextModel>(std::move(model)), nullptr};
 }
 
-// Drops what does not belong on this machine, and adds up what the rest takes.
-Status prepare_config(GatewayConfig& config, const Engines& engines) {
+Result<Known> known_of(const UpstreamConfig& upstream) {
+  Result<Known> known = read_model(upstream);
+  if (!known) return about(upstream, std::move(known.error()));
+  if (!upstream.tls) return known;
+  auto tls = net::TlsClient::create(upstream.tls_ca);
+  if (!tls) return about(upstream, std::move(tls.error()));
+  known->tls = std::move(*tls);
+  return known;
+}
+
+// Drops what does not belong on this machine, and adds up what the rest takes. Returns the engines that are to be
+// loaded: one for each upstream, without a `load` where it runs elsewhere.
+Result<std::vector<PlannedEngine>> prepare_config(GatewayConfig& config, const PlanEngine& plan) {
   const Machine machine = this_machine();
   std::erase_if(config.upstreams, [&](const UpstreamConfig& upstream) { return !meets(machine, upstream.when); });
   if (config.upstreams.empty()) {
@@ -287,47 +318,55 @@ Status prepare_config(GatewayConfig& config, const Engines& engines) {
                      : "listen: the host must be an IP address or localhost",
                  config.path};
   }
+  std::vector<PlannedEngine> engines;
   std::vector<int64_t> peaks;
   for (const UpstreamConfig& upstream : config.upstreams) {
-    Result<int64_t> peak = upstream.supervised() ? upstream.memory : 0;
-    if (upstream.kind == UpstreamKind::martlet) peak = engines.plan(upstream);
-    if (!peak) return about(upstream, std::move(peak.error()));
-    peaks.push_back(*peak);
+    Result<PlannedEngine> engine = PlannedEngine{upstream.supervised() ? upstream.memory : 0, nullptr, nullptr};
+    if (upstream.kind == UpstreamKind::martlet) engine = plan(upstream);
+    if (!engine) return about(upstream, std::move(engine.error()));
+    peaks.push_back(engine->bytes);
+    engines.push_back(std::move(*engine));
   }
-  return check_memory_sum(config, peaks);
+  MARTLET_TRY(check_memory_sum(config, peaks));
+  return engines;
 }
 
 }  // namespace
 
-Status Gateway::check(GatewayConfig config, const Engines& engines) {
-  MARTLET_TRY(prepare_config(config, engines));
+Status Gateway::check(GatewayConfig config, const PlanEngine& plan) {
+  MARTLET_TRY(prepare_config(config, plan));
   for (const UpstreamConfig& upstream : config.upstreams) {
-    MARTLET_TRY(file_facts_of(upstream));
+    MARTLET_TRY(known_of(upstream));
     if (!upstream.supervised() || net::find_program(upstream.command[0])) continue;
     return about(upstream, {ErrorKind::io, "cannot_start", "there is no such program", upstream.command[0]});
   }
   return {};
 }
 
-Result<std::unique_ptr<Gateway>> Gateway::start(GatewayConfig config, const Engines& engines, bool json_log) {
-  MARTLET_TRY(prepare_config(config, engines));
-  std::vector<Fingerprint> facts;
+Result<std::unique_ptr<Gateway>> Gateway::start(GatewayConfig config, const PlanEngine& plan, bool json_log) {
+  MARTLET_ASSIGN(const std::vector<PlannedEngine> planned, prepare_config(config, plan));
+  std::vector<Known> known;
   for (const UpstreamConfig& upstream : config.upstreams) {
-    MARTLET_ASSIGN(Fingerprint read, file_facts_of(upstream));
-    facts.push_back(std::move(read));
+    MARTLET_ASSIGN(Known read, known_of(upstream));
+    known.push_back(std::move(read));
   }
   std::vector<std::unique_ptr<InProcess>> inside;
-  for (UpstreamConfig& upstream : config.upstreams) {
-    if (upstream.kind != UpstreamKind::martlet) continue;
-    auto engine = InProcess::start(upstream, engines, config.max_body, json_log);
+  for (size_t u = 0; u < planned.size(); ++u) {
+    if (!planned[u].load) continue;
+    UpstreamConfig& upstream = config.upstreams[u];
+    auto engine = InProcess::start(upstream, planned[u], config.max_body, json_log);
     if (!engine) return about(upstream, std::move(engine.error()));
-    facts[&upstream - config.upstreams.data()] = (*engine)->facts();
+    known[u].facts = (*engine)->facts();
     inside.push_back(std::move(*engine));
   }
   auto state = std::make_unique<State>(std::move(config), json_log);
   state->inside = std::move(inside);
   Core& core = state->core;
-  for (size_t u = 0; u < facts.size(); ++u) core.upstreams[u].file_facts = std::move(facts[u]);
+  for (size_t u = 0; u < known.size(); ++u) {
+    core.upstreams[u].file_facts = std::move(known[u].facts);
+    core.upstreams[u].text = std::move(known[u].text);
+    core.upstreams[u].tls = std::move(known[u].tls);
+  }
   MARTLET_TRY(state->supervisor.prepare());
   MARTLET_ASSIGN(state->http, net::HttpServer::open(http_options(core.config), *state));
   core.http = state->http.get();

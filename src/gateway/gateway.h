@@ -16,11 +16,11 @@ class Gateway {
   // Listens, loads and starts what it is to start, and watches the upstreams. Errors: ErrorKind::usage `key_needed`,
   // `no_upstream_fits` when no upstream's conditions hold on this machine; ErrorKind::memory `does_not_fit` when what
   // it would start takes too much together; those of net::HttpServer::open and of loading.
-  static Result<std::unique_ptr<Gateway>> start(GatewayConfig config, const Engines& engines, bool json_log);
+  static Result<std::unique_ptr<Gateway>> start(GatewayConfig config, const PlanEngine& plan, bool json_log);
   ~Gateway();
   // What start() checks before it loads, starts or listens: the same errors, and those of reading the models that it
   // would run itself.
-  static Status check(GatewayConfig config, const Engines& engines);
+  static Status check(GatewayConfig config, const PlanEngine& plan);
 
   // New requests get 503, running ones finish or are cut after `seconds`; then the gateway ends.
   void drain(double seconds);

@@ -10,9 +10,9 @@ constexpr size_t kRewritten = 64u << 10;  // what a body may grow by: another mo
 
 }  // namespace
 
-Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, const Engines& engines, size_t max_body,
-                                                    bool json_log) {
-  MARTLET_ASSIGN(const std::shared_ptr<const server::ServedModel> model, engines.load(upstream));
+Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, const PlannedEngine& engine,
+                                                    size_t max_body, bool json_log) {
+  MARTLET_ASSIGN(const std::shared_ptr<const server::ServedModel> model, engine.load());
   server::ServerOptions options;
   options.http.port = 0;
   options.http.parser.body_bytes = max_body + kRewritten;
@@ -29,9 +29,8 @@ Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, co
   upstream.model = "default";
   if (upstream.context == 0) upstream.context = model->engine->context();
   server->serve(model);
-  const auto& chat_template = model->chat_template;
-  return std::unique_ptr<InProcess>(
-      new InProcess(std::move(server), facts_of(*model->tokenizer, chat_template ? chat_template->get() : nullptr)));
+  const TextModel text{model->tokenizer, model->chat_template ? *model->chat_template : nullptr, engine.file};
+  return std::unique_ptr<InProcess>(new InProcess(std::move(server), facts_of(text)));
 }
 
 }  // namespace martlet::gateway

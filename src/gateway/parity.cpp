@@ -6,8 +6,9 @@
 namespace martlet::gateway {
 namespace {
 
-bool alike(std::string_view aspect, const std::string& a, const std::string& b) {
-  return aspect == "stop" ? stops_alike(a, b) : a == b;
+bool alike(const std::string& question, const std::string& a, const std::string& b) {
+  const bool answers = question.starts_with("stop/") && question != kStopTokens;
+  return answers ? stops_alike(a, b) : a == b;
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ std::vector<std::string> differences(const Fingerprint& a, const Fingerprint& b)
     const auto other = b.find(question);
     if (other == b.end()) continue;
     const std::string aspect = question.substr(0, question.find('/'));
-    const bool same = alike(aspect, answer, other->second);
+    const bool same = alike(question, answer, other->second);
     ++asked;
     if (aspect == "greedy") {
       ++greedy_asked;

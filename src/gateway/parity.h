@@ -16,8 +16,10 @@ namespace martlet::gateway {
 //   bos         whether a bare text gets a BOS token (usage of completions, files)
 //   template    text or token count of chats   (apply-template routes, usage of chats, files)
 //   greedy      first token of chats           (chats)
-//   stop        where an answer ends           (chats)
+//   stop        where an answer ends           (chats), the tokens that end one (files)
 using Fingerprint = std::map<std::string, std::string>;
+
+inline constexpr const char* kStopTokens = "stop/tokens";  // not an answer, but ids: equal or different
 
 // The aspects, sorted, in which the two differ; {"unknown"} when nothing was asked of both. First tokens may differ
 // where two are about as likely: `greedy` is a difference only when most of them do.

@@ -11,7 +11,11 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "gateway/answer.h"
+#include "gateway/ask.h"
+#include "gateway/on_worker.h"
 #include "gateway/questions.h"
+#include "gateway/token_prompt.h"
 
 namespace martlet::gateway {
 
@@ -20,7 +24,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr size_t kAnswerBytes = 1u << 20;
+constexpr std::chrono::seconds kVersionInterval{5};
 constexpr std::chrono::seconds kElection{3};  // how long a better upstream may take to become the one to compare with
 
 class Preparation {
@@ -30,12 +34,23 @@ class Preparation {
 
   asio::awaitable<void> warm();
   asio::awaitable<void> compare();
+  // Keeps what it says of its version, if it says anything.
+  asio::awaitable<void> ask_version();
+  // Of an upstream that gets token ids: whether it does with them as it should.
+  asio::awaitable<void> try_ids();
   bool still_there() const { return peer_ == core_.peers[instance_] && !core_.closing; }
 
  private:
   // The object that a 200 answers with. An empty body: GET.
-  asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body);
-  asio::awaitable<void> ask_version();
+  asio::awaitable<std::optional<json::object>> ask_text(const char* path, std::string text);
+  asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body) {
+    return ask_text(path, body.empty() ? "" : json::serialize(body));
+  }
+  // The answer to a chat, asked for as this upstream is asked.
+  struct Said {
+    std::string text, finish, prompt_tokens;  // empty where it does not say
+  };
+  asio::awaitable<std::optional<Said>> ask_chat(json::array messages, int tokens);
   asio::awaitable<void> ask_tokens();
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
@@ -46,6 +61,7 @@ class Preparation {
   Upstream& upstream_;
   const std::shared_ptr<net::HttpPeer> peer_;
   Fingerprint seen_;
+  int status_ = 0;  // of the last answer; 0: there was none
 };
 
 std::string text_at(const json::object& object, std::string_view pointer) {
@@ -56,43 +72,74 @@ std::string text_at(const json::object& object, std::string_view pointer) {
   return found->is_string() ? std::string(found->as_string()) : json::serialize(*found);
 }
 
-asio::awaitable<std::optional<json::object>> Preparation::ask(const char* path, json::object body) {
-  const UpstreamConfig& config = upstream_.config;
-  const auto call = std::make_shared<net::HttpCall>(
-      *core_.io, peer_,
-      net::HttpCallTimeouts{config.timeouts.connect, config.timeouts.first_byte, config.timeouts.between});
-  const std::string text = body.empty() ? "" : json::serialize(body);
-  net::HttpCallRequest request;
-  request.method = body.empty() ? "GET" : "POST";
-  request.target = config.base + path;
-  request.body = text;
-  request.fields = {{"accept", "application/json"}};
-  if (!body.empty()) request.fields.push_back({"content-type", "application/json"});
-  if (!config.api_key.empty()) request.fields.push_back({"authorization", "Bearer " + config.api_key});
-  Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
-  if (!head) co_return std::nullopt;
-  const bool good = head->status == 200;
-  Result<std::string> answer = co_await call->read_all(kAnswerBytes);
-  if (!good || !answer) co_return std::nullopt;
+asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* path, std::string text) {
+  Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, std::move(text));
+  status_ = asked.status;
   json::error_code ec;
-  json::value value = json::parse(*answer, ec);
+  json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
   co_return std::move(value.get_object());
 }
 
+asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_chat(json::array messages, int tokens) {
+  const UpstreamConfig& config = upstream_.config;
+  const bool ids = upstream_.text != nullptr;
+  json::object body{
+      {"model", config.model}, {"messages", std::move(messages)}, {"max_tokens", tokens}, {"temperature", 0}};
+  std::string text = json::serialize(body);
+  if (ids) {
+    auto make = [model = upstream_.text, text, context = config.context] {
+      return token_request(*model, text, true, context);
+    };
+    Result<std::string> made = co_await on_worker(core_, std::move(make));
+    if (!made) co_return std::nullopt;
+    text = std::move(*made);
+  }
+  const char* path = ids ? "/v1/completions" : "/v1/chat/completions";
+  std::optional<json::object> answer = co_await ask_text(path, std::move(text));
+  if (!answer) co_return std::nullopt;
+  co_return Said{text_at(*answer, ids ? "/choices/0/text" : "/choices/0/message/content"),
+                 text_at(*answer, "/choices/0/finish_reason"), text_at(*answer, "/usage/prompt_tokens")};
+}
+
 // One token, and one of each shape: what is compiled at a first use is compiled now.
 asio::awaitable<void> Preparation::warm() {
-  json::object first{{"model", upstream_.config.model}, {"messages", chats()[0]}, {"max_tokens", 1}};
-  co_await ask("/v1/chat/completions", std::move(first));
+  json::array first = chats()[0];
+  co_await ask_chat(std::move(first), 1);
   for (const int64_t bucket : upstream_.config.warm_buckets) {
     // Three quarters of it: inside the bucket even where the estimate is a little off. "a " is a token to most.
     std::string prompt;
     for (int64_t i = 0; i < bucket * 3 / 4; ++i) prompt += "a ";
     json::array messages;
     messages.push_back(json::object{{"role", "user"}, {"content", std::move(prompt)}});
-    json::object body{{"model", upstream_.config.model}, {"messages", std::move(messages)}, {"max_tokens", 1}};
-    co_await ask("/v1/chat/completions", std::move(body));
+    co_await ask_chat(std::move(messages), 1);
   }
+}
+
+// They are taken as they are, all of them and no more, by the vocabulary that made them.
+asio::awaitable<void> Preparation::try_ids() {
+  json::array messages = chats()[0];
+  std::optional<Said> said = co_await ask_chat(std::move(messages), 1);
+  // One that is not there or busy has not said anything about them: requests and probes will tell.
+  if (!said && (status_ == 0 || verdict_of(status_) == Verdict::busy || verdict_of(status_) == Verdict::fail))
+    co_return;
+  const char* wrong = said ? "" : "takes no token ids";
+  const Fingerprint& file = upstream_.file_facts;
+  const auto sent = file.find("template/tokens/0");
+  if (said && sent != file.end() && !said->prompt_tokens.empty() && said->prompt_tokens != sent->second) {
+    wrong = "counts other token ids than it was sent";
+  }
+  co_await ask_tokens();
+  for (const auto& [question, answer] : seen_) {
+    const auto expected = file.find(question);
+    if (expected != file.end() && expected->second != answer) wrong = "has another vocabulary than its file";
+  }
+  const bool takes = *wrong == 0;
+  if (!still_there()) co_return;
+  const size_t index = core_.dispatcher.instances()[instance_].upstream;
+  if (!takes) core_.note(index, std::string(wrong) + ": gets no request");
+  upstream_.takes_ids = takes;
+  core_.place(index);
 }
 
 // Where servers say what they are; for people, who read a difference beside it.
@@ -133,16 +180,13 @@ asio::awaitable<void> Preparation::ask_chats() {
   constexpr int kTokens = 24;
   const std::vector<json::array> all = chats();
   for (size_t i = 0; i < all.size(); ++i) {
-    const int tokens = i == 0 ? kTokens : 1;
-    json::object body{
-        {"model", upstream_.config.model}, {"messages", all[i]}, {"max_tokens", tokens}, {"temperature", 0}};
-    std::optional<json::object> answer = co_await ask("/v1/chat/completions", std::move(body));
-    if (!answer) co_return;
-    const std::string number = std::to_string(i), text = text_at(*answer, "/choices/0/message/content");
-    const std::string counted = text_at(*answer, "/usage/prompt_tokens");
-    if (!counted.empty()) seen_["template/tokens/" + number] = counted;
-    if (i == 0) seen_["stop/" + number] = text_at(*answer, "/choices/0/finish_reason") + "|" + text;
-    if (i > 0) seen_["greedy/" + number] = text;
+    json::array messages = all[i];
+    std::optional<Said> said = co_await ask_chat(std::move(messages), i == 0 ? kTokens : 1);
+    if (!said) co_return;
+    const std::string number = std::to_string(i);
+    if (!said->prompt_tokens.empty()) seen_["template/tokens/" + number] = said->prompt_tokens;
+    if (i == 0) seen_["stop/" + number] = said->finish + "|" + said->text;
+    if (i > 0) seen_["greedy/" + number] = said->text;
   }
 }
 
@@ -156,10 +200,11 @@ asio::awaitable<void> Preparation::ask_completion() {
 
 asio::awaitable<void> Preparation::compare() {
   co_await ask_version();
-  co_await ask_tokens();
-  co_await ask_template();
+  if (seen_.empty()) co_await ask_tokens();
+  // Of one that gets token ids neither its template nor what it puts before a text plays a part.
+  if (!upstream_.text) co_await ask_template();
   co_await ask_chats();
-  co_await ask_completion();
+  if (!upstream_.text) co_await ask_completion();
   // What it could not be asked its file may say.
   seen_.insert(upstream_.file_facts.begin(), upstream_.file_facts.end());
   if (still_there()) core_.saw(core_.dispatcher.instances()[instance_].upstream, std::move(seen_));
@@ -181,12 +226,41 @@ asio::awaitable<void> run(Core& core, size_t index, bool fresh) {
   const UpstreamConfig& config = core.upstreams[upstream].config;
   const bool ours = config.supervised() || config.kind == UpstreamKind::martlet;
   if (fresh && (ours || !config.warm_buckets.empty())) co_await preparation.warm();
+  if (core.upstreams[upstream].text) co_await preparation.try_ids();
   // One that was compared before serves meanwhile by what was found then: its clients wait for no second comparison.
   const bool compared = core.upstreams[upstream].fingerprint.has_value();
   if (compared) serve(core, index, preparation, fresh);
   if (core.needs_comparison(upstream) && preparation.still_there()) co_await preparation.compare();
   if (core.being_prepared[index] == peer) core.being_prepared[index] = nullptr;
   if (!compared) serve(core, index, preparation, fresh);
+}
+
+// An instance that can be asked now.
+std::optional<size_t> instance_of(const Core& core, size_t upstream) {
+  const auto& instances = core.dispatcher.instances();
+  for (size_t i = 0; i < instances.size(); ++i) {
+    const bool up = instances[i].breaker.state() == Breaker::State::closed && core.peers[i];
+    if (instances[i].upstream == upstream && up && !core.being_prepared[i]) return i;
+  }
+  return std::nullopt;
+}
+
+asio::awaitable<void> watch_version(Core& core, size_t upstream) {
+  asio::steady_timer timer(*core.io);
+  const Upstream& watched = core.upstreams[upstream];
+  while (!core.closing) {
+    timer.expires_after(kVersionInterval);
+    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    // One that said nothing of its version when it was compared is not asked again.
+    const std::string before = watched.version;
+    const std::optional<size_t> instance = instance_of(core, upstream);
+    if (before.empty() || !instance) continue;
+    Preparation preparation(core, *instance);
+    co_await preparation.ask_version();
+    if (watched.version == before || !preparation.still_there()) continue;
+    core.note(upstream, "has another version: compared again");
+    prepare(core, *instance);
+  }
 }
 
 asio::awaitable<void> elect_later(Core& core, size_t model) {
@@ -201,6 +275,12 @@ void prepare(Core& core, size_t instance) {
   // Slow to start, it may seem to go and come meanwhile.
   if (core.being_prepared[instance] && core.being_prepared[instance] == core.peers[instance]) return;
   asio::co_spawn(*core.io, run(core, instance, core.dispatcher.instances()[instance].preparing), asio::detached);
+}
+
+void watch_versions(Core& core) {
+  for (size_t u = 0; u < core.upstreams.size(); ++u) {
+    if (core.needs_comparison(u)) asio::co_spawn(*core.io, watch_version(core, u), asio::detached);
+  }
 }
 
 // A fingerprint is there: whoever could be compared with it now is.

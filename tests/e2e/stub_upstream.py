@@ -24,6 +24,8 @@ class Stub:
         self.sent = 0               # words
         self.requests = []          # (path, fields, body)
         self.health_times = []
+        self.tls = None             # an ssl.SSLContext
+        self.connections = 0        # that were made to it
         self.disconnects = []       # times at which a client left inside an answer
         self.shape_stall = 0.0      # for each power of two of prompt tokens that it has not seen
         self.shapes = set()
@@ -51,7 +53,7 @@ class Stub:
 
     async def serve(self, ready=None):
         self.loop, self.stopping, self.open = asyncio.get_running_loop(), asyncio.Event(), set()
-        server = await asyncio.start_server(self.connection, "127.0.0.1", self.port, backlog=2048)
+        server = await asyncio.start_server(self.connection, "127.0.0.1", self.port, backlog=2048, ssl=self.tls)
         self.port = server.sockets[0].getsockname()[1]
         if ready:
             ready.set()
@@ -62,12 +64,13 @@ class Stub:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     # HTTP
 
     async def connection(self, reader, writer):
         self.open.add(writer)
+        self.connections += 1
         try:
             while await self.one_request(reader, writer):
                 pass
@@ -102,6 +105,8 @@ class Stub:
         return True
 
     def prompt_tokens(self, body):
+        if isinstance(body.get("prompt"), list):
+            return len(body["prompt"])      # token ids
         messages = body.get("messages") or [{"content": body.get("prompt", "")}]
         return sum(self.count_tokens(str(m["content"])) for m in messages)
 
@@ -112,6 +117,8 @@ class Stub:
         if self.mode == "die":              # before the first byte
             writer.transport.abort()
             return False
+        if self.mode == "text_only" and isinstance(body.get("prompt"), list):
+            return self.reply(writer, 422, {"error": {"message": "prompt must be a string", "code": "x"}})
         if isinstance(self.mode, int):      # a status
             return self.reply(writer, self.mode, {"error": {"message": f"stub says {self.mode} key {fields.get('authorization')}",
                                                             "type": "x", "param": None, "code": "x"}})

@@ -237,6 +237,14 @@ def test_a_competitor_may_lose_fail_or_be_the_only_one_that_answers(hedged):
     assert len(a.requests) + len(b.requests) == asked + 2, "two tries in all"
 
 
+def test_a_stream_that_outlasts_its_hedge_costs_no_time(hedged):
+    a, b, gateway = hedged
+    a.words, a.word_delay = ["word"] * 12, 0.1
+    before = gateway.cpu_seconds()
+    assert gateway.post("/v1/chat/completions", STREAM)[2].count("word") == 12 and not b.requests
+    assert gateway.cpu_seconds() - before < 0.5, "whoever waits sleeps"
+
+
 def test_names_of_a_request(single):
     a, gateway = single
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -363,8 +371,8 @@ def test_configuration_errors_name_the_line(program, tmp_path):
     assert code == 2 and "not known" in error and "gateway.json:5" in error
     assert run("{")[0] == 2
     assert run("{}")[0] == 2
-    code, error = run('{"upstreams": [{"name": "a", "kind": "openai", "model": "m", "url": "https://x/v1"}]}')
-    assert code == 2 and "https" in error
+    code, error = run('{"upstreams": [{"name": "a", "kind": "openai", "model": "m", "url": "ftp://x/v1"}]}')
+    assert code == 2 and "http or https" in error
     assert subprocess.run([program, "gateway", tmp_path / "none"], capture_output=True, timeout=20).returncode == 5
 
 

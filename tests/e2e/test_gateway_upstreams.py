@@ -185,6 +185,11 @@ def test_tokenizers_are_compared_where_they_can_be_asked(program):
             b.healthy = True
             assert eventually(lambda: not gateway.upstreams()["b"]["apart"], 10)
             assert gateway.upstreams()["b"]["version"] == "1.1"
+            # So is one that comes without going away.
+            b.routes |= {"/tokenize": tokenizer(1), "/version": lambda _: (200, {"version": "1.2"})}
+            assert eventually(lambda: gateway.upstreams()["b"]["apart"], 10)
+            assert gateway.upstreams()["b"]["differences"] == ["vocabulary"]
+            assert "b: has another version: compared again" in gateway.log()
 
 
 def first_token_seconds(gateway, words):
@@ -211,6 +216,23 @@ def test_shapes_are_compiled_before_the_first_request(program):
                     assert max(seconds) < 0.1, seconds
                 else:
                     assert min(seconds) > 0.3, seconds
+
+
+def test_drafts_are_counted_by_metrics_where_answers_do_not(program):
+    drafted = [0]
+
+    def metrics(_):
+        drafted[0] += 40
+        series = {"draft": drafted[0], "accepted": drafted[0] // 10}
+        return 200, "".join(f'vllm:spec_decode_num_{name}_tokens_total{{engine="0"}} {n}.0\n' for name, n in series.items()).encode()
+
+    with Stub("a", routes={"/metrics": metrics}) as a:
+        config = {"upstreams": [openai_upstream("a", a, drafts=True, drafts_off={"speculation": "off"})]}
+        with Gateway(program, config).wait_up() as gateway:
+            acceptance = 'martlet_gateway_draft_acceptance{upstream="a"} 0.1\n'
+            assert eventually(lambda: acceptance in gateway.get("/metrics")[2], 6)
+            gateway.post("/v1/chat/completions", STREAM)
+            assert a.requests[-1][2].get("speculation") == "off"
 
 
 def test_drafts_that_do_not_pay_are_not_asked_for(program):

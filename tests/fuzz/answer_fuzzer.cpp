@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gateway/body.h"
+#include "gateway/token_prompt.h"
 #include "net/event_reader.h"
 #include "net/http_response_parser.h"
 
@@ -52,7 +53,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!(pieces == whole)) std::abort();
   for (const std::string& event : whole.events) {
     martlet::gateway::AnswerFacts facts;
-    martlet::gateway::inspect_answer(event.substr(event.find('\n') + 1), facts);
+    const std::string data = event.substr(event.find('\n') + 1);
+    if (!martlet::gateway::inspect_answer(data, facts)) continue;
+    martlet::gateway::ChatShape().event(data);
+    martlet::gateway::ChatShape::whole(data);
   }
   return 0;
 }

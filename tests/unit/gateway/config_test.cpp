@@ -44,6 +44,16 @@ TEST(Config, ReadsEverything) {
   EXPECT_EQ(served_models(*config), std::vector<std::string>{"default"});
 }
 
+TEST(Config, AnHttpsUrlHasItsOwnPort) {
+  const auto config = parse_config(
+      R"({"upstreams": [{"name": "a", "kind": "openai", "model": "m", "url": "https://h/v1", "tls_ca": "ca.pem"}]})",
+      "g");
+  ASSERT_TRUE(config) << config.error().line();
+  EXPECT_TRUE(config->upstreams[0].tls);
+  EXPECT_EQ(config->upstreams[0].port, 443);
+  EXPECT_EQ(config->upstreams[0].tls_ca, "ca.pem");
+}
+
 TEST(Config, TakesKeysFromTheEnvironment) {
   ::setenv("GATEWAY_TEST_KEY", "secret", 1);
   const char* text = R"({"api_keys": ["env:GATEWAY_TEST_KEY"],
@@ -99,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{UPSTREAM("\"kind\": \"vllm\""), 3, "must be one of"},
         Bad{UPSTREAM("\"url\": \"http://h\""), 2, "needs a kind"},
         Bad{UPSTREAM("\"kind\": \"openai\""), 2, "needs a url or a command"},
-        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"https://h\""), 3, "not built"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"ftp://h\""), 3, "http or https"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"tls_ca\": \"f\""), 3, "is for https"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://u@h\""), 3, "user name"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"instances\": 2"), 3,
             "upstreams.instances: is for"},
@@ -112,7 +123,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"memory\": 1, \"command\": [\"x\"]"), 2, "{port}"},
         Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"command\": [\"x\", \"{port}\"]"), 2, "needs memory"},
         Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"warm_buckets\": [600]"), 3, "power of two"},
-        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"gateway_tokenizes\": true"), 3, "not built"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"gateway_tokenizes\": true"), 2, "needs file"},
+        Bad{UPSTREAM("\"kind\": \"openai\", \"url\": \"http://h\", \"file\": \"f\", \"gateway_tokenizes\": true"), 2,
+            "needs context"},
+        Bad{UPSTREAM("\"kind\": \"mlx-lm\", \"url\": \"http://h\", \"gateway_tokenizes\": true"), 2, "takes text only"},
+        Bad{UPSTREAM("\"kind\": \"martlet\", \"gateway_tokenizes\": true"), 2, "from its own file"},
         Bad{"{\"pressure\": {\"warning\": 0.9, \"critical\": 0.5},\n\"upstreams\": [{\"name\": \"a\", \"model\": "
             "\"m\", "
             "\"kind\": \"openai\", \"url\": \"http://h\"}]}",

@@ -1,5 +1,5 @@
 // A gateway's decisions in a simulated world: upstreams die, hang and come back, memory comes and goes, operators
-// drain, clients come and leave; ten thousand seeds of it under a virtual clock.
+// drain, clients come and leave, slow answers are hedged; ten thousand seeds of it under a virtual clock.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "gateway/dispatcher.h"
+#include "gateway/tries.h"
 
 namespace martlet::gateway {
 namespace {
@@ -43,6 +44,7 @@ class World {
     EXPECT_EQ(pending_, 0) << "a request without an answer";
     for (const auto& instance : dispatcher_.instances()) EXPECT_EQ(instance.running, 0);
   }
+  int hedges() const { return hedges_; }
 
  private:
   struct Event {
@@ -53,8 +55,10 @@ class World {
   };
   struct Job {
     Wish wish;
-    bool answered = false, after_all_was_well = false;
-    int attempts = 0;
+    Tries tries;
+    Duration patience{};  // of its first try; 0: it is not hedged
+    int hedges = 0;
+    bool left = false, answered = false, after_all_was_well = false;
   };
 
   int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
@@ -77,12 +81,12 @@ class World {
     const auto job = std::make_shared<Job>();
     job->after_all_was_well = healed_;
     job->wish.prefix = static_cast<uint64_t>(pick(4));
+    if (pick(2)) job->patience = (1 + pick(60)) * 1ms;
     ++pending_;
     send(job);
   }
 
   void send(const std::shared_ptr<Job>& job) {
-    ++job->attempts;
     queued_.insert(job);
     dispatcher_.request(job->wish, now_, [this, job](Result<size_t> instance) {
       queued_.erase(job);
@@ -100,31 +104,57 @@ class World {
     ASSERT_EQ(std::count(job->wish.tried.begin(), job->wish.tried.end(), index), 0);
     const auto state = instance.breaker.state();
     ASSERT_TRUE(state == Breaker::State::closed || state == Breaker::State::half_open);
-    at(pick(50) * 1ms, [this, job, index, era = instance.breaker.era()] { first_byte(job, index, era); });
+    job->wish.tried.push_back(index);
+    const Tries::Id id = job->tries.began(now_, job->tries.begun() == 0 ? job->patience : Duration{});
+    at(pick(50) * 1ms, [this, job, index, id, era = instance.breaker.era()] { first_byte(job, index, id, era); });
+    if (const auto due = job->tries.due()) at(*due - now_, [this, job] { hedge(job); });
   }
 
-  void first_byte(const std::shared_ptr<Job>& job, Index index, Breaker::Era era) {
+  // As the gateway does it: an instance that is free now, none is waited for.
+  void hedge(const std::shared_ptr<Job>& job) {
+    if (!job->tries.hedges(now_) || job->left) return;
+    EXPECT_FALSE(job->answered) << "hedged with an answer there";
+    const auto take = [this, job](Result<size_t> instance) {
+      if (!instance) return;
+      EXPECT_EQ(++job->hedges, 1) << "more than one hedge";
+      ++hedges_;
+      granted(job, *instance);
+    };
+    dispatcher_.withdraw(dispatcher_.request(job->wish, now_, take));
+  }
+
+  // The client's or another upstream's doing says nothing of this one.
+  void abandon(Index index, Breaker::Era era) {
+    dispatcher_.instances()[index].breaker.abandoned(era);
+    dispatcher_.release(index);
+  }
+
+  void first_byte(const std::shared_ptr<Job>& job, Index index, Tries::Id id, Breaker::Era era) {
     Breaker& breaker = dispatcher_.instances()[index].breaker;
     const int fate = well_ ? 99 : pick(100);
+    job->tries.ended();
+    if (job->left || job->tries.outrun(id)) return abandon(index, era);
     if (alive_[index] && fate >= 10) {
+      ASSERT_TRUE(job->tries.speaks(id));
       breaker.succeeded(era);
       answer(job, true);
       return at(pick(well_ ? 300 : 1500) * 1ms, [this, index] { dispatcher_.release(index); });
     }
     if (fate < 3) {
-      breaker.abandoned(era);
-      answer(job, true);  // the client has left: nothing to say
-      return dispatcher_.release(index);
+      job->left = true;
+      answer(job, true);  // nothing to say
+      return abandon(index, era);
     }
     breaker.failed(era, !alive_[index], now_);
     dispatcher_.release(index);
-    job->wish.tried.push_back(index);
-    if (job->attempts < 2) return send(job);
+    if (job->tries.running() > 0) return;  // the other one may still answer
+    if (job->tries.more()) return send(job);
     answer(job, false);
   }
 
   void answer(const std::shared_ptr<Job>& job, bool good) {
     ASSERT_FALSE(job->answered) << "two answers";
+    EXPECT_LE(job->tries.begun(), 2);
     job->answered = true;
     --pending_;
     if (job->after_all_was_well) {
@@ -187,16 +217,20 @@ class World {
   std::vector<bool> alive_;
   std::vector<Time> last_probe_;
   Pressure pressure_ = Pressure::normal;
-  int pending_ = 0;
+  int pending_ = 0, hedges_ = 0;
   std::set<std::shared_ptr<Job>> queued_;
   bool well_ = false, healed_ = false;  // no fault from now on; for long enough that nothing is refused
 };
 
 TEST(Simulation, TenThousandSeeds) {
+  int64_t hedges = 0;
   for (unsigned seed = 0; seed < 10'000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    World(seed).run();
+    World world(seed);
+    world.run();
+    hedges += world.hedges();
   }
+  EXPECT_GT(hedges, 10'000) << "hardly any request was hedged";
 }
 
 }  // namespace

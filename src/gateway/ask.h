@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <boost/asio/awaitable.hpp>
+
+#include "gateway/core.h"
+
+namespace martlet::gateway {
+
+struct Asked {
+  int status = 0;    // 0: there was no answer
+  std::string body;  // at most 1 MiB; empty when there was more
+};
+
+// A question of the gateway's own to an upstream, for JSON: GET where `body` is empty, else POST. `config` is that of
+// one of the core's upstreams.
+boost::asio::awaitable<Asked> ask_upstream(Core& core, std::shared_ptr<net::HttpPeer> peer,
+                                           const UpstreamConfig& config, std::string path, std::string body);
+
+}  // namespace martlet::gateway

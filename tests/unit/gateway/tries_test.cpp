@@ -1,0 +1,53 @@
+#include "gateway/tries.h"
+
+#include <gtest/gtest.h>
+
+namespace martlet::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Tries, TwoOneAfterTheOther) {
+  Tries tries;
+  EXPECT_TRUE(tries.more());
+  tries.began(Time{}, 0s);
+  tries.ended();
+  EXPECT_TRUE(tries.more());
+  tries.began(Time{}, 0s);
+  tries.ended();
+  EXPECT_FALSE(tries.more());
+}
+
+TEST(Tries, OneThatKeepsWaitingIsHedgedOnce) {
+  Tries tries;
+  const Tries::Id first = tries.began(Time{}, 50ms);
+  EXPECT_EQ(tries.due(), Time{} + 50ms);
+  EXPECT_FALSE(tries.hedges(Time{} + 49ms));
+  EXPECT_TRUE(tries.hedges(Time{} + 50ms));
+  EXPECT_FALSE(tries.hedges(Time{} + 51ms));
+  EXPECT_FALSE(tries.due()) << "nothing to wake for";
+  const Tries::Id second = tries.began(Time{} + 50ms, 50ms);
+  EXPECT_FALSE(tries.due());
+  EXPECT_TRUE(tries.speaks(second));
+  EXPECT_FALSE(tries.speaks(first));
+  EXPECT_TRUE(tries.outrun(first));
+  EXPECT_FALSE(tries.more());
+}
+
+TEST(Tries, OneThatAnswersIsNotHedgedHoweverLongItTakes) {
+  Tries tries;
+  const Tries::Id first = tries.began(Time{}, 50ms);
+  EXPECT_TRUE(tries.speaks(first));
+  EXPECT_FALSE(tries.due()) << "or whoever waits for it would not sleep any more";
+  EXPECT_FALSE(tries.hedges(Time{} + 1h));
+}
+
+TEST(Tries, OneThatHasFailedIsNotHedged) {
+  Tries tries;
+  tries.began(Time{}, 50ms);
+  tries.ended();
+  EXPECT_FALSE(tries.hedges(Time{} + 1h));
+}
+
+}  // namespace
+}  // namespace martlet::gateway
