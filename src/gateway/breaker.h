@@ -24,6 +24,8 @@ class Breaker {
   explicit Breaker(BreakerOptions options = {}) : options_(options), open_time_(options.open_at_least) {}
 
   State state() const { return state_; }
+  // It was seen up and has not failed since: requests may be for it.
+  bool is_up() const { return state_ == State::closed || state_ == State::half_open; }
   // True when a request may be sent now. In half_open that is one at a time.
   bool admits() const { return state_ == State::closed || (state_ == State::half_open && !trial_); }
 

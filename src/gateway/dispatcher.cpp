@@ -34,12 +34,10 @@ Dispatcher::Dispatcher(std::vector<UpstreamTraits> upstreams, DispatcherOptions 
 
 bool Dispatcher::usable(const Instance& instance, const Wish& wish) const {
   const UpstreamTraits& traits = upstreams_[instance.upstream];
-  const Breaker::State state = instance.breaker.state();
-  const bool up = state == Breaker::State::closed || state == Breaker::State::half_open;
   const bool safe = traits.bounded || pressure_ != Pressure::critical;
   const bool tried =
       std::any_of(wish.tried.begin(), wish.tried.end(), [&](size_t index) { return &instances_[index] == &instance; });
-  return traits.model == wish.model && up && safe && !instance.draining && !instance.preparing &&
+  return traits.model == wish.model && instance.breaker.is_up() && safe && !instance.draining && !instance.preparing &&
          !apart_[instance.upstream] && !tried;
 }
 

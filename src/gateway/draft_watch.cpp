@@ -44,8 +44,7 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
     // A process that was started anew counts from nothing.
     if (reading.peer != core.peers[instance]) reading = {core.peers[instance], std::nullopt, true};
-    const bool up = core.dispatcher.instances()[instance].breaker.state() == Breaker::State::closed;
-    if (!reading.peer || !reading.counts || !up) continue;
+    if (!reading.peer || !reading.counts || !core.dispatcher.instances()[instance].breaker.is_up()) continue;
     Asked asked = co_await ask_upstream(core, reading.peer, upstream.config, "/metrics", "");
     if (asked.status == 0 || reading.peer != core.peers[instance]) continue;
     const std::optional<DraftCounters> now = asked.status == 200 ? read_draft_counters(asked.body) : std::nullopt;

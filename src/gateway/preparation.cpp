@@ -239,7 +239,7 @@ asio::awaitable<void> run(Core& core, size_t index, bool fresh) {
 std::optional<size_t> instance_of(const Core& core, size_t upstream) {
   const auto& instances = core.dispatcher.instances();
   for (size_t i = 0; i < instances.size(); ++i) {
-    const bool up = instances[i].breaker.state() == Breaker::State::closed && core.peers[i];
+    const bool up = instances[i].breaker.is_up() && core.peers[i];
     if (instances[i].upstream == upstream && up && !core.being_prepared[i]) return i;
   }
   return std::nullopt;
