@@ -25,17 +25,25 @@ bool EventReader::add(std::string_view bytes) {
 }
 
 std::optional<Event> EventReader::next() {
+  Event event;
+  if (!next(event)) return std::nullopt;
+  return event;
+}
+
+bool EventReader::next(Event& out) {
   size_t begin = 0;
-  std::optional<Event> out;
-  while (!out) {
+  bool found = false;
+  while (!found) {
     const size_t end = buffer_.find('\n', std::max(begin, scanned_));
     if (end == buffer_.npos) break;
     std::string_view line(buffer_.data() + begin, end - begin);
     begin = end + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) {
-      if (std::exchange(has_data_, false)) out = std::exchange(event_, {});
-      event_ = {};
+      found = std::exchange(has_data_, false);
+      if (found) std::swap(out, event_);
+      event_.name.clear();
+      event_.data.clear();
     } else if (const auto data = value_of(line, "data")) {
       if (std::exchange(has_data_, true)) event_.data += '\n';
       event_.data += *data;
@@ -44,8 +52,8 @@ std::optional<Event> EventReader::next() {
     }
   }
   buffer_.erase(0, begin);
-  scanned_ = out ? 0 : buffer_.size();
-  return out;
+  scanned_ = found ? 0 : buffer_.size();
+  return found;
 }
 
 }  // namespace martlet::net

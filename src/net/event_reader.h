@@ -19,8 +19,10 @@ class EventReader {
 
   // False when what belongs to one event exceeds the limit: nothing more can be read then.
   bool add(std::string_view bytes);
-  // The next whole event that has data. Comments are dropped.
+  // The next whole event that has data. Comments are dropped. The second replaces what `event` holds and uses its
+  // memory; false when there is none.
   std::optional<Event> next();
+  bool next(Event& event);
   bool inside() const { return !buffer_.empty() || !event_.data.empty(); }  // of an event that has not ended
 
  private:

@@ -57,6 +57,8 @@ void HttpCall::close() {
   resolver_.cancel();
   if (wire_) wire_->close();
   timer_.cancel();
+  ticking_ = false;
+  disarm();
 }
 
 void HttpCall::cancel() {
@@ -64,12 +66,26 @@ void HttpCall::cancel() {
   close();
 }
 
-// One timer serves every wait: a later arm() moves it.
+// Deadlines move with every read, mostly further away: the timer learns of that when it fires, for setting it anew each
+// time would cost more than the read.
 void HttpCall::arm(std::chrono::milliseconds time) {
-  timer_.expires_after(time);
+  deadline_ = Clock::now() + time;
+  if (!ticking_ || timer_.expiry() > deadline_) tick();
+}
+
+void HttpCall::disarm() {
+  deadline_ = Clock::time_point::max();
+}
+
+void HttpCall::tick() {
+  ticking_ = true;
+  timer_.expires_at(deadline_);
   timer_.async_wait([self = weak_from_this()](boost::system::error_code ec) {
     const auto call = self.lock();
-    if (ec || !call || call->timer_.expiry() > Clock::now()) return;
+    if (ec || !call) return;
+    call->ticking_ = false;
+    if (call->deadline_ == Clock::time_point::max()) return;
+    if (call->deadline_ > Clock::now()) return call->tick();
     call->late_ = true;
     call->close();
   });
@@ -165,20 +181,29 @@ asio::awaitable<Result<HttpAnswerHead>> HttpCall::send(HttpCallRequest request) 
     peer_->forget();
     again = true;
   }
-  timer_.cancel();
+  disarm();
   co_return parser_.head();
 }
 
-asio::awaitable<Result<std::string>> HttpCall::read() {
+asio::awaitable<Status> HttpCall::read(std::string& bytes) {
   const auto self = shared_from_this();
   while (body_.empty() && state_ == State::body) {
     arm(timeouts_.between);
     Status status = co_await receive();
-    if (!status) co_return status.error();
+    if (!status) co_return status;
   }
-  timer_.cancel();
+  disarm();
   if (body_.empty()) finish();
-  co_return std::exchange(body_, {});
+  bytes.clear();
+  std::swap(bytes, body_);
+  co_return Status();
+}
+
+asio::awaitable<Result<std::string>> HttpCall::read() {
+  std::string bytes;
+  Status status = co_await read(bytes);
+  if (!status) co_return status.error();
+  co_return Result<std::string>(std::move(bytes));
 }
 
 asio::awaitable<Result<std::string>> HttpCall::read_all(size_t limit) {

@@ -72,8 +72,10 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   // a GET is sent again on a fresh one; of anything else the peer may have begun to act on it, so that is the caller's
   // call.
   boost::asio::awaitable<Result<HttpAnswerHead>> send(HttpCallRequest request);
-  // The next bytes of the body, at most 64 KiB beyond what came with the head; empty at its end.
+  // The next bytes of the body, at most 64 KiB beyond what came with the head; empty at its end. The second replaces
+  // what `bytes` holds and uses its memory: for whoever reads much and often.
   boost::asio::awaitable<Result<std::string>> read();
+  boost::asio::awaitable<Status> read(std::string& bytes);
   // The whole body, kAnswerTooLarge when it is larger than `limit`.
   boost::asio::awaitable<Result<std::string>> read_all(size_t limit);
   // The request went out on a kept connection, which the peer may just have been closing.
@@ -87,6 +89,8 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   boost::asio::awaitable<Status> receive();
   boost::asio::awaitable<Status> read_head();
   void arm(std::chrono::milliseconds time);
+  void disarm();
+  void tick();
   void close();
   Error failure(const char* code, const char* text) const;
   void finish();
@@ -97,10 +101,12 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   std::unique_ptr<Wire> wire_;  // null before and after
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer timer_;
+  std::chrono::steady_clock::time_point deadline_;
   HttpResponseParser parser_;
   HttpResponseParser::State state_ = HttpResponseParser::State::head;
   std::string buffer_, body_;  // received and not parsed; parsed and not handed out
   bool kept_ = false, answered_ = false, late_ = false, cancelled_ = false;
+  bool ticking_ = false;  // the timer runs
 };
 
 }  // namespace martlet::net

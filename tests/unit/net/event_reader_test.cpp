@@ -21,6 +21,18 @@ TEST(EventReader, ReadsEventsHoweverTheyAreCut) {
   }
 }
 
+TEST(EventReader, AnEventThatIsReusedHoldsNothingOfTheOneBefore) {
+  EventReader reader;
+  Event event{"old", "older"};
+  ASSERT_TRUE(reader.add("event: x\ndata: long text\n\ndata: b\n\nevent: y\n\n"));
+  ASSERT_TRUE(reader.next(event));
+  EXPECT_EQ(event.name + "/" + event.data, "x/long text");
+  ASSERT_TRUE(reader.next(event));
+  EXPECT_EQ(event.name + "/" + event.data, "/b");
+  EXPECT_FALSE(reader.next(event)) << "an event without data";
+  EXPECT_FALSE(reader.inside());
+}
+
 TEST(EventReader, H3_AnEndlessLineIsRefused) {
   EventReader reader(1000);
   EXPECT_TRUE(reader.add(std::string(900, 'x')));
