@@ -68,9 +68,13 @@ int64_t CpuBackend::workspace_bytes(int32_t rows, const StepWidths& widths) cons
   const int64_t values = rows * columns + std::min<int64_t>(rows, kLogitRows) * widths.vocabulary;
   const int64_t widest = std::max({widths.residual, widths.attended, widths.network});
   constexpr int64_t kLargeHead = 256;  // heads are not known here
-  const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) +
-                         widest * static_cast<int64_t>(sizeof(float)) + attention_scratch_bytes(kLargeHead, kLargeHead);
+  const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) + row_bytes(widest) +
+                         attention_scratch_bytes(kLargeHead, kLargeHead);
   return values * static_cast<int64_t>(sizeof(float)) + worker * pool_.threads() + kPartialBytes;
+}
+
+int64_t CpuBackend::row_bytes(int64_t columns) const {
+  return columns * static_cast<int64_t>(sizeof(float)) * (exact_ ? kLinearTile : 1);
 }
 
 // Gives each worker at least that much of one kind of scratch; false when the system has no memory.
@@ -107,7 +111,7 @@ void CpuBackend::close(ModelId model) {
 Result<Weight> CpuBackend::upload(ModelId model, std::span<const TensorView> stacked, const UploadOptions& options) {
   MARTLET_ASSIGN(StoredWeight weight, store_weight(model, stacked, options));
   if (!reserve(&Worker::linear, level_.linear->scratch_bytes(weight.columns)) ||
-      !reserve(&Worker::row, weight.columns * static_cast<int64_t>(sizeof(float))))
+      !reserve(&Worker::rows, row_bytes(weight.columns)))
     return out_of_memory();
   weights_.push_back(std::move(weight));
   return Weight{static_cast<int32_t>(weights_.size() - 1)};

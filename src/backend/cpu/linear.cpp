@@ -10,12 +10,6 @@ namespace {
 // Floats of gate and of up that wait for their activation: half of a small second-level cache for both.
 constexpr int64_t kGateUpFloats = 16'384;
 
-double dot(std::span<const float> a, std::span<const float> b) {
-  double sums[4] = {};  // four chains, so that an addition need not wait for the one before
-  for (size_t k = 0; k < a.size(); ++k) sums[k % 4] += double{a[k]} * b[k];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
 }  // namespace
 
 int64_t CpuBackend::gate_up_bytes() const {
@@ -40,7 +34,7 @@ const std::byte* CpuBackend::activations(const Tensor& x, ActivationKind kind) {
   const float* weight = fused ? stored(buffer.deferred.norm.weight).vector.data() : nullptr;
   block = memory_.take(x.rows * stride);
   each_row(x.rows, x.columns, [&](int worker, int64_t begin, int64_t end) {
-    auto* normed = reinterpret_cast<float*>(workers_[static_cast<size_t>(worker)].row.data());
+    auto* normed = reinterpret_cast<float*>(workers_[static_cast<size_t>(worker)].rows.data());
     for (int64_t r = begin; r < end; ++r) {
       const float* row = from + r * x.columns;
       if (fused) {
@@ -92,20 +86,30 @@ void CpuBackend::columns_of(const Product& product, const Segment& segment, int6
   level_.linear->run(job, 0, end - begin, workers_[static_cast<size_t>(worker)].linear.data());
 }
 
+// A tile of rows is widened, once for all activations, and multiplied as a matrix of floats.
 void CpuBackend::columns_exactly(const Product& product, const Segment& segment, int64_t begin, int64_t end, float* y,
                                  int64_t y_stride, int worker) {
   const StoredWeight& weight = *product.weight;
   const auto columns = static_cast<size_t>(weight.columns);
-  const std::span<float> row(reinterpret_cast<float*>(workers_[static_cast<size_t>(worker)].row.data()), columns);
-  for (int64_t n = begin; n < end; ++n) {
-    const int64_t column = segment.first_row + n;
-    dequantize_row(segment.view, n, row);
-    for (int64_t r = 0; r < product.rows; ++r) {
-      double sum = dot({product.exact + r * weight.columns, columns}, row);
-      if (!weight.bias.empty()) sum += weight.bias[static_cast<size_t>(column)];
-      if (product.residual) sum += product.residual[r * product.residual_stride + column];
-      y[r * y_stride + n - begin] = static_cast<float>(sum);
-    }
+  auto* tile = reinterpret_cast<float*>(workers_[static_cast<size_t>(worker)].rows.data());
+  LinearJob job = {};
+  job.format = Format::F32;
+  job.weights = reinterpret_cast<const std::byte*>(tile);
+  job.weight_row_bytes = weight.columns * static_cast<int64_t>(sizeof(float));
+  job.columns = weight.columns;
+  job.activations = reinterpret_cast<const std::byte*>(product.exact);
+  job.activation_row_bytes = job.weight_row_bytes;
+  job.rows = product.rows;
+  job.y_stride = y_stride;
+  job.residual_stride = product.residual_stride;
+  for (int64_t n = begin; n < end; n += kLinearTile) {
+    const int64_t rows = std::min(kLinearTile, end - n), first = segment.first_row + n;
+    for (int64_t i = 0; i < rows; ++i) dequantize_row(segment.view, n + i, {tile + i * weight.columns, columns});
+    job.weights_end = job.weights + rows * job.weight_row_bytes;
+    job.y = y + (n - begin);
+    job.bias = weight.bias.empty() ? nullptr : weight.bias.data() + first;
+    job.residual = product.residual ? product.residual + first : nullptr;
+    level_.linear->run(job, 0, rows, workers_[static_cast<size_t>(worker)].linear.data());
   }
 }
 

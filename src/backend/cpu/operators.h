@@ -69,7 +69,7 @@ class CpuBackend final : public Backend {
   // What one thread works in.
   struct Worker {
     Mapping linear;     // of the kernels
-    Mapping row;        // one row of the widest weight's columns
+    Mapping rows;       // floats of one row of the widest weight's columns; with f32_activations of a tile of rows
     Mapping gate_up;    // outputs of gate and up before their activation
     Mapping attention;  // queries, scores, widened pages
     Chooser chooser;
@@ -87,6 +87,7 @@ class CpuBackend final : public Backend {
   const StoredWeight& stored(Weight weight) const { return *weights_[static_cast<size_t>(weight.id)]; }
   bool reserve(Mapping Worker::*part, int64_t bytes);
   int64_t gate_up_bytes() const;
+  int64_t row_bytes(int64_t columns) const;
   void each_row(int64_t rows, int64_t values_a_row, ThreadPool::Work work);
 
   void start_step(const Batch& batch);
