@@ -1,10 +1,11 @@
 #include "bench/judge.h"
 
 #include <algorithm>
-#include <future>
 
 namespace martlet::bench {
 namespace {
+
+constexpr size_t kAhead = 64;  // answers, of which many are the same, that the engine has at hand
 
 class Scores final : public RequestSink {
  public:
@@ -32,9 +33,11 @@ class Scores final : public RequestSink {
 
 }  // namespace
 
-Result<Quality> Judge::score(const Encoded& encoded) {
+Status Judge::submit(Encoded encoded, Verdict& verdict) {
+  encoded.tokens.resize(std::min(encoded.tokens.size(), static_cast<size_t>(engine_.context())));
+  if (encoded.answer < 1 || encoded.answer >= encoded.tokens.size()) return {};  // nothing to judge
   Request request;
-  request.prompt = encoded.tokens;
+  request.prompt = std::move(encoded.tokens);
   request.sampling.temperature = 0;
   request.max_tokens = 0;
   request.prompt_logprobs = true;
@@ -42,33 +45,52 @@ Result<Quality> Judge::score(const Encoded& encoded) {
   const auto sink = std::make_shared<Scores>(encoded.answer);
   std::future<Result<Quality>> result = sink->result();
   MARTLET_TRY(engine_.submit(std::move(request), sink));
-  return result.get();
+  verdict.pending = std::move(result);
+  return {};
+}
+
+Result<Judge::Verdict*> Judge::verdict(const std::string& prompt, const std::string& answer) {
+  const auto [known, fresh] = verdicts_.try_emplace({prompt, answer});
+  if (!fresh) return &known->second;
+  MARTLET_ASSIGN(Encoded encoded, encode_(prompt, answer));
+  MARTLET_TRY(submit(std::move(encoded), known->second));
+  return &known->second;
+}
+
+Status Judge::prepare(const std::string& prompt, const std::string& answer) {
+  MARTLET_TRY(verdict(prompt, answer));
+  return {};
 }
 
 Result<Quality> Judge::judge(const std::string& prompt, const std::string& answer) {
-  const auto [known, fresh] = known_.try_emplace({prompt, answer});
-  if (!fresh) return known->second;
-  MARTLET_ASSIGN(const Encoded encoded, encode_(prompt, answer));
-  if (encoded.answer < 1 || encoded.answer >= encoded.tokens.size()) return known->second;  // nothing to judge
-  MARTLET_ASSIGN(known->second, score(encoded));
-  return known->second;
+  MARTLET_ASSIGN(Verdict* const found, verdict(prompt, answer));
+  if (found->pending.valid()) {
+    MARTLET_ASSIGN(found->quality, found->pending.get());
+  }
+  return found->quality;
 }
 
 Status judge_runs(std::vector<Run>& runs, const std::vector<std::string>& prompts, Judge& judge,
                   const std::function<void(size_t, size_t)>& progress, const std::function<bool()>& stop) {
-  size_t done = 0, total = 0;
-  for (const Run& run : runs) total += run.requests.size();
+  struct Item {
+    Run& run;
+    const Measurement& answer;
+  };
+  std::vector<Item> items;
   for (Run& run : runs) {
-    Quality sum;
-    for (const Measurement& m : run.requests) {
-      if (stop()) return {};
-      progress(done++, total);
-      if (!m.ok() || static_cast<size_t>(m.prompt) >= prompts.size()) continue;
-      MARTLET_ASSIGN(const Quality quality, judge.judge(prompts[static_cast<size_t>(m.prompt)], m.text));
-      sum.tokens += quality.tokens;
-      sum.good += quality.good;
-    }
-    run.quality = sum;
+    run.quality.emplace();
+    for (const Measurement& m : run.requests)
+      if (m.ok() && static_cast<size_t>(m.prompt) < prompts.size()) items.push_back({run, m});
+  }
+  const auto prompt_of = [&](const Item& item) { return prompts[static_cast<size_t>(item.answer.prompt)]; };
+  for (size_t done = 0, ahead = 0; done < items.size() && !stop(); ++done) {
+    progress(done, items.size());
+    for (; ahead < std::min(items.size(), done + kAhead); ++ahead)
+      MARTLET_TRY(judge.prepare(prompt_of(items[ahead]), items[ahead].answer.text));
+    const Item& item = items[done];
+    MARTLET_ASSIGN(const Quality quality, judge.judge(prompt_of(item), item.answer.text));
+    item.run.quality->tokens += quality.tokens;
+    item.run.quality->good += quality.good;
   }
   return {};
 }

@@ -4,6 +4,7 @@
 // next one after the prompt and the answer so far (teacher forcing) by the float32 path of the same model.
 
 #include <functional>
+#include <future>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,17 +26,25 @@ using EncodeAnswer = std::function<Result<Encoded>(const std::string& prompt, co
 
 class Judge {
  public:
-  // `engine` computes in float32; both must outlive the judge.
+  // `engine` computes in float32 and must outlive the judge.
   Judge(Engine& engine, EncodeAnswer encode) : engine_(engine), encode_(std::move(encode)) {}
-  // The same answer to the same prompt is judged once. Errors: those of the engine.
+  // Hands an answer to the engine, which looks at several together. The same answer to the same prompt is looked at
+  // once. Of an answer that is longer than the engine's context the beginning is judged. Errors: those of the engine.
+  Status prepare(const std::string& prompt, const std::string& answer);
+  // Prepares it, unless that is done, and waits.
   Result<Quality> judge(const std::string& prompt, const std::string& answer);
 
  private:
-  Result<Quality> score(const Encoded& encoded);
+  struct Verdict {
+    Quality quality;
+    std::future<Result<Quality>> pending;  // invalid once `quality` is known
+  };
+  Result<Verdict*> verdict(const std::string& prompt, const std::string& answer);
+  Status submit(Encoded encoded, Verdict& verdict);
 
   Engine& engine_;
   EncodeAnswer encode_;
-  std::map<std::pair<std::string, std::string>, Quality> known_;
+  std::map<std::pair<std::string, std::string>, Verdict> verdicts_;
 };
 
 // Fills in the quality of every run; `prompts` are those that the measurements count. `progress` is called before each

@@ -7,6 +7,11 @@
 #include "hub/resolve.h"
 
 namespace martlet::cli {
+namespace {
+
+constexpr int kJudgedTogether = 4;  // answers, which fill the rows of a step
+
+}  // namespace
 
 Result<std::vector<Token>> BenchModel::encode(const std::string& prompt) const {
   return encode_chat(
@@ -36,7 +41,7 @@ Result<std::unique_ptr<Engine>> bench_engine(const BenchModel& model, int contex
   options.context = context;
   options.prefix_cache = false;
   if (exact) {
-    options.max_sequences = 1;
+    options.max_sequences = kJudgedTogether;
     options.cache_type = CacheType::f32;
   }
   MARTLET_ASSIGN(

@@ -27,7 +27,7 @@ struct BenchModel {
 // Errors: those of the model, and of its chat template, which chats need.
 Result<BenchModel> open_bench_model(const std::string& model);
 
-// An engine for one answer at a time. `exact`: weights times activations as they are, cache in float32: slow.
+// An engine for whole answers. `exact`: weights times activations as they are, cache in float32: several times as slow.
 Result<std::unique_ptr<Engine>> bench_engine(const BenchModel& model, int context, int threads, bool exact);
 
 bench::LocalModel local_model(const BenchModel& model, std::unique_ptr<Engine> engine);
