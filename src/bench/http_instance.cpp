@@ -1,12 +1,12 @@
 #include "bench/http_instance.h"
 
-#include <algorithm>
-#include <limits>
+#include <utility>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/json.hpp>
 
+#include "bench/chat_stream.h"
+#include "bench/json_access.h"
 #include "net/download.h"
 #include "net/event_reader.h"
 
@@ -14,7 +14,6 @@ namespace martlet::bench {
 namespace {
 
 namespace asio = boost::asio;
-namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 
 // A server may compute a long prompt of a slow model before its first byte, and a whole queue before that.
@@ -31,70 +30,23 @@ std::string body_of(const Endpoint& endpoint, const Ask& what) {
                                       {"stream_options", {{"include_usage", true}}}});
 }
 
-const json::value* find(const json::value* from, std::string_view name) {
-  if (!from || !from->is_object()) return nullptr;
-  return from->get_object().if_contains(json::string_view(name.data(), name.size()));
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-int integer(const json::value* v) {
-  json::error_code code;
-  const int64_t n = v && v->is_number() ? v->to_number<int64_t>(code) : 0;
-  return code ? 0 : static_cast<int>(std::clamp<int64_t>(n, 0, std::numeric_limits<int>::max()));
-}
-
-std::string string_of(const json::value* v) {
-  return v && v->is_string() ? std::string(v->get_string().data(), v->get_string().size()) : std::string();
-}
-
-// What the stream has told so far.
-struct Stream {
-  Measurement& m;
-  Clock::time_point begin;
-  double arrived = 0;  // the bytes that are just being read
-  int pieces = 0;
-  bool counted = false, done = false;
-
-  double now() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-  void take(const std::string& data) {
-    if (data == "[DONE]") {
-      done = true;
-      return;
-    }
-    json::error_code code;
-    const json::value event = json::parse(data, code);
-    if (code) return void(m.error = "an event is no JSON");
-    if (find(&event, "error")) return void(m.error = "the stream ended with an error");
-    if (const json::value* usage = find(&event, "usage"); usage && usage->is_object()) {
-      counted = true;
-      m.prompt_tokens = integer(find(usage, "prompt_tokens"));
-      m.output_tokens = integer(find(usage, "completion_tokens"));
-      m.cached_tokens = integer(find(find(usage, "prompt_tokens_details"), "cached_tokens"));
-    }
-    const json::value* choices = find(&event, "choices");
-    if (!choices || !choices->is_array() || choices->get_array().empty()) return;
-    const json::value* choice = &choices->get_array()[0];
-    if (const std::string reason = string_of(find(choice, "finish_reason")); !reason.empty()) m.finish_reason = reason;
-    piece(string_of(find(find(choice, "delta"), "content")));
-  }
-
-  void piece(const std::string& text) {
-    if (text.empty()) return;
-    m.last_token = arrived;
-    if (pieces++ == 0) m.first_token = m.last_token;
-    m.text += text;
-  }
-};
-
-asio::awaitable<Status> read_stream(net::HttpCall& call, Stream& stream) {
+asio::awaitable<Status> read_stream(net::HttpCall& call, ChatStream& stream, const Ask& what, Clock::time_point begin) {
   net::EventReader events;
-  while (!stream.done && stream.m.error.empty()) {
-    const Result<std::string> bytes = co_await call.read();
-    if (!bytes) co_return bytes.error();
-    stream.arrived = stream.now();
-    if (bytes->empty()) break;
-    if (!events.add(*bytes)) co_return Error{ErrorKind::network, "upstream_bad_answer", "an event is too long", ""};
-    while (const auto event = events.next()) stream.take(event->data);
+  net::Event event;
+  std::string bytes;
+  bool told = false;
+  while (!stream.ended()) {
+    const Status read = co_await call.read(bytes);
+    if (!read) co_return read;
+    const double arrived = seconds_since(begin);
+    if (bytes.empty()) break;
+    if (!events.add(bytes)) co_return Error{ErrorKind::network, "upstream_bad_answer", "an event is too long", ""};
+    while (events.next(event)) stream.take(event.data, arrived);
+    if (stream.has_text() && !std::exchange(told, true)) what.first_text();
   }
   co_return Status();
 }
@@ -129,7 +81,7 @@ asio::awaitable<void> list_models(asio::io_context& io, const Endpoint& endpoint
   const json::value* data = find(&answer, "data");
   if (code) co_return;
   const bool lists = data && data->is_array() && !data->get_array().empty();
-  out = lists ? string_of(find(&data->get_array()[0], "id")) : std::string();
+  out = std::string(lists ? string_of(find(&data->get_array()[0], "id")) : "");
 }
 
 }  // namespace
@@ -141,8 +93,8 @@ asio::awaitable<Measurement> HttpInstance::ask(asio::io_context& io, const Ask& 
   const std::string body = body_of(endpoint_, what);
   net::HttpCallRequest request{"POST", endpoint_.base + "/v1/chat/completions", fields_of(endpoint_), body};
   request.fields.push_back({"content-type", "application/json"});
-  Stream stream{.m = m, .begin = begin};
-  m.sent = stream.now();
+  ChatStream stream(m);
+  m.sent = seconds_since(begin);
   const auto call = open_call(io, endpoint_, kPatience);
   const Result<net::HttpAnswerHead> head = co_await call->send(std::move(request));
   if (!head) {
@@ -153,10 +105,9 @@ asio::awaitable<Measurement> HttpInstance::ask(asio::io_context& io, const Ask& 
     m.error = "HTTP " + std::to_string(head->status);
     co_return m;
   }
-  const Status read = co_await read_stream(*call, stream);
+  const Status read = co_await read_stream(*call, stream, what, begin);
   if (!read && m.error.empty()) m.error = read.error().code;
-  if (!stream.counted) m.output_tokens = stream.pieces;
-  if (m.error.empty() && stream.pieces == 0) m.error = "no text";
+  stream.finish();
   co_return m;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// An OpenAI-compatible server: chat completions, streamed, over HTTP. Costs a few microseconds a token, so that
-// thirty-two streams take no core from what is measured.
+// An OpenAI-compatible server: chat completions, streamed, over HTTP.
 
 #include <memory>
 #include <optional>

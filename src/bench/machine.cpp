@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr double kOtherCores = 0.1;    // used by other programs, beyond which a run is noisy
 constexpr double kStolenShare = 0.02;  // of the time of all cores
-constexpr double kLookShare = 0.004;   // of a core, for looking at memory
+constexpr double kLookShare = 0.002;   // of a core, for looking at memory
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -11,7 +11,7 @@
 
 namespace martlet::bench {
 
-// Everything but the bandwidth, which takes a measurement.
+// Everything but bandwidth and peak, which take a measurement.
 Machine describe_machine();
 
 // Watches one span of time, from its making.
@@ -20,7 +20,7 @@ class Watch {
   // `roots`: processes whose trees are what is measured; this process counts as such too.
   explicit Watch(std::vector<int> roots);
 
-  // Looks at the memory of the trees, rarely enough to cost less than half a percent of a core.
+  // Looks at the memory of the trees, rarely enough to cost less than a quarter percent of a core.
   void look();
   // Ends the span.
   void end();

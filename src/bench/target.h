@@ -18,6 +18,7 @@ namespace martlet::bench {
 struct Ask {
   std::string prompt;
   int max_tokens = 0;
+  std::function<void()> first_text;  // called once the answer has begun, by those who can tell; never null
 };
 
 // Something that answers, ready to. Stops when it goes.

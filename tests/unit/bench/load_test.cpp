@@ -36,16 +36,16 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// The least of three tries: other programs may disturb one.
+// The least of up to three tries, until one is below `enough`: other programs may disturb one.
 template <class F>
-double least_of_three(F measure_once) {
+double least_of_three(double enough, F measure_once) {
   double least = std::numeric_limits<double>::max();
-  for (int i = 0; i < 3; ++i) least = std::min(least, measure_once());
+  for (int i = 0; i < 3 && least >= enough; ++i) least = std::min(least, measure_once());
   return least;
 }
 
 TEST(Load, FiguresAreThoseOfTheServer) {
-  const double off = least_of_three([] {
+  const double off = least_of_three(0.01, [] {
     ScriptedServer server(
         {.first = std::chrono::milliseconds(150), .between = std::chrono::milliseconds(20), .tokens = 26});
     const std::vector<Measurement> answers = measure({&server}, {.requests = 3});
@@ -88,7 +88,7 @@ double bare_ttft(uint16_t port) {
 
 TEST(Load, AddsLittleToTheTimeToTheFirstToken) {
   ScriptedServer server({.first = std::chrono::milliseconds(5), .tokens = 1});
-  const double added = least_of_three([&] {
+  const double added = least_of_three(0.1e-3, [&] {
     std::vector<double> differences;
     for (int i = 0; i < 41; ++i) {
       const std::vector<Measurement> answers = measure({&server}, {.requests = 1});
@@ -103,21 +103,25 @@ TEST(Load, AddsLittleToTheTimeToTheFirstToken) {
 }
 
 TEST(Load, ThirtyTwoStreamsCostBelowOnePercentOfACore) {
-  const double share = least_of_three([] {
-    ScriptedServer server(
-        {.first = std::chrono::milliseconds(200), .between = std::chrono::milliseconds(100), .tokens = 20});
-    const double cpu = thread_seconds();
-    const std::vector<Measurement> answers = measure({&server}, {.requests = 32, .streams = 32});
-    const double spent = thread_seconds() - cpu;
-    const Figures f = figures(answers);
-    EXPECT_EQ(f.ttft.count, 32u);
-    double last = 0;
-    for (const Truth& t : server.truths()) last = std::max(last, t.last);
-    EXPECT_NEAR(f.aggregate_rate / (32 * 20 / last), 1, 0.1);
-    return spent / last;
-  });
-  std::printf("%.2f %% of a core at 32 streams of 10 tokens/s\n", 100 * share);
-  EXPECT_LT(share, 0.03);  // as above
+  for (const int between : {100, 50, 25}) {
+    const double share = least_of_three(0.01, [&] {
+      const int tokens = 2000 / between;
+      ScriptedServer server(
+          {.first = std::chrono::milliseconds(200), .between = std::chrono::milliseconds(between), .tokens = tokens});
+      const double cpu = thread_seconds();
+      const std::vector<Measurement> answers = measure({&server}, {.requests = 32, .streams = 32});
+      const double spent = thread_seconds() - cpu;
+      const Figures f = figures(answers);
+      EXPECT_EQ(f.ttft.count, 32u);
+      double last = 0;
+      for (const Truth& t : server.truths()) last = std::max(last, t.last);
+      EXPECT_NEAR(f.aggregate_rate / (32 * tokens / last), 1, 0.1);
+      EXPECT_NEAR(f.tpot.p50 / (1e-3 * between), 1, 0.05);
+      return spent / last;
+    });
+    std::printf("%.2f %% of a core at 32 streams of %d tokens/s\n", 100 * share, 1000 / between);
+    EXPECT_LT(share, 0.03);  // as above
+  }
 }
 
 TEST(Load, EventsWithoutTextAreNoFirstToken) {
