@@ -22,15 +22,22 @@ double effective_rate(const Measurement& m) {
   return whole > 0 ? m.output_tokens / whole : 0;
 }
 
-double aggregate_rate(const std::vector<Measurement>& all) {
-  double tokens = 0, first = std::numeric_limits<double>::max(), last = 0;
+double wall_time(const std::vector<Measurement>& all) {
+  double first = std::numeric_limits<double>::max(), last = 0;
   for (const Measurement& m : all) {
     if (!m.ok()) continue;
-    tokens += m.output_tokens;
     first = std::min(first, m.offered);
     last = std::max(last, m.last_token);
   }
-  return last > first ? tokens / (last - first) : 0;
+  return std::max(0.0, last - first);
+}
+
+double aggregate_rate(const std::vector<Measurement>& all) {
+  double tokens = 0;
+  for (const Measurement& m : all)
+    if (m.ok()) tokens += m.output_tokens;
+  const double time = wall_time(all);
+  return time > 0 ? tokens / time : 0;
 }
 
 Figures figures(const std::vector<Measurement>& all) {

@@ -33,7 +33,9 @@ double queued_ttft(const Measurement& m);
 double tpot(const Measurement& m);
 // Output tokens over the whole time, prefill included.
 double effective_rate(const Measurement& m);
-// Output tokens of all answers over the wall time from the first offer to the last token. 0 when none was answered.
+// Wall time from the first offer to the last token of all that were answered; 0 when none was.
+double wall_time(const std::vector<Measurement>& all);
+// Output tokens of all answers over their wall time. 0 when none was answered.
 double aggregate_rate(const std::vector<Measurement>& all);
 
 struct Figures {

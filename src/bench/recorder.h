@@ -3,6 +3,7 @@
 // Keeps the result file of a session up to date: after each run it is whole on the disk, whatever happens next.
 
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "bench/result.h"
@@ -14,6 +15,7 @@ class Recorder {
   // `folder` must exist; the file is named after the date of `file`.
   Recorder(RunFile file, const std::string& folder);
 
+  // With the shares of the machine's limits that the run reached.
   Status add(Run run);
   Status save() const;  // Errors: ErrorKind::io `cannot_write`.
   RunFile& file() { return file_; }
@@ -28,16 +30,20 @@ class Recorder {
 // `cannot_write`.
 Status write_whole(const std::string& path, const std::string& text);
 
-// How long is left, from what was done: requests weigh as their answers' tokens.
+// How long is left, from what was done: each engine has its own speed.
 class TimeLeft {
  public:
-  explicit TimeLeft(double total) : total_(total) {}
-  void done(double weight) { done_ += weight; }
-  // Seconds; negative while nothing is known.
-  double seconds(double elapsed) const { return done_ > 0 ? elapsed * (total_ - done_) / done_ : -1; }
+  void add(size_t engine, double weight);  // to do
+  void done(size_t engine, double weight, double seconds);
+  // Seconds; negative while nothing is known. An engine of which nothing is known is taken to be as fast as the others.
+  double seconds() const;
 
  private:
-  double total_, done_ = 0;
+  struct Work {
+    double left = 0, done = 0, seconds = 0;
+  };
+  Work& work(size_t engine);
+  std::vector<Work> engines_;
 };
 
 }  // namespace martlet::bench

@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::string_view kStyle =
     "body{font:15px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}"
-    "th,td{border-bottom:1px solid #ddd;padding:.3rem .7rem;text-align:right}"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem "
+    "0;font-size:13px;font-variant-numeric:tabular-nums}"
+    "th,td{border-bottom:1px solid #ddd;padding:.3rem .5rem;text-align:right}"
     "th:first-child,td:first-child{text-align:left}"
     "svg{width:100%;max-width:700px;display:block;margin:1rem 0}"
     "svg text{font-size:12px;fill:#444}svg .title{font-size:15px;fill:#222}svg .legend{font-weight:600}"
@@ -52,42 +53,93 @@ std::string cell_name(const Cell& cell) {
 }
 
 std::string quality_cell(const Quality& q) {
-  if (q.tokens == 0) return "not judged";
+  if (q.tokens == 0) return {};
   return fmt::format("<span{}>{}&thinsp;%</span>", q.passed() ? "" : " class='bad'", format_figure(100 * q.share()));
 }
 
-std::vector<std::string> figures_row(const Cell& cell, const std::string& name) {
-  const Figures f = figures(cell.requests);
-  const auto three = [](const Summary& s) {
-    return fmt::format("{} / {} / {}", milliseconds(s.p50), milliseconds(s.p90), milliseconds(s.p99));
-  };
-  return {name,
-          three(f.ttft),
-          three(f.queued_ttft),
-          fmt::format("{} ({}&thinsp;%)", milliseconds(f.tpot.p50), format_figure(100 * f.tpot.spread)),
-          format_figure(f.effective_rate.p50),
-          format_figure(median(cell.aggregate_rates)),
-          cell.cold_ttfts.empty() ? "" : milliseconds(median(cell.cold_ttfts)),
-          cell.peak_memory_mib > 0 ? format_figure(cell.peak_memory_mib) : "not known",
-          cell.energy_j > 0 ? format_figure(cell.energy_j) : "not told",
-          quality_cell(cell.quality),
-          fmt::format("{}", f.failed)};
+// A row of a table of loads, and what it is held against: the engine's smallest load of that kind.
+struct Row {
+  const Cell& cell;
+  const Cell& least;
+  Figures figures;
+};
+
+std::string percentiles(const Summary& s) {
+  return fmt::format("{} / {} / {}", milliseconds(s.p50), milliseconds(s.p90), milliseconds(s.p99));
 }
+
+std::string known(double value) {
+  return value > 0 ? format_figure(value) : "";
+}
+
+std::string percent(const std::vector<double>& shares) {
+  return shares.empty() ? "" : format_figure(100 * median(shares)) + "&thinsp;%";
+}
+
+// "120 (×1.5)"; the row that others are held against stands alone.
+std::string held_against(const Row& row, double value, double least) {
+  if (value <= 0 || least <= 0 || &row.cell == &row.least) return known(value);
+  return fmt::format("{} (×{})", format_figure(value), format_figure(value / least));
+}
+
+std::string tokens_cell(const Row& row) {
+  int64_t output = 0, prompt = 0, cached = 0;
+  for (const Measurement& m : row.cell.requests) {
+    if (!m.ok()) continue;
+    output += m.output_tokens, prompt += m.prompt_tokens, cached += m.cached_tokens;
+  }
+  if (cached == 0) return fmt::format("{}", output);
+  return fmt::format("{} ({} of {} of prompts from a cache)", output, cached, prompt);
+}
+
+struct Column {
+  const char* head;
+  std::string (*cell)(const Row& row);  // empty: not known
+};
+// Those that nobody has something to say in are left out.
+constexpr Column kColumns[] = {
+    {"TTFT ms p50 / p90 / p99", [](const Row& r) { return percentiles(r.figures.ttft); }},
+    {"with queue",
+     [](const Row& r) { return r.cell.kind == Kind::dispatch ? percentiles(r.figures.queued_ttft) : ""; }},
+    {"TPOT ms p50 / p90 / p99", [](const Row& r) { return percentiles(r.figures.tpot); }},
+    {"TPOT spread", [](const Row& r) { return format_figure(100 * r.figures.tpot.spread) + "&thinsp;%"; }},
+    {"tokens/s a request", [](const Row& r) { return format_figure(r.figures.effective_rate.p50); }},
+    {"tokens/s together",
+     [](const Row& r) { return held_against(r, median(r.cell.aggregate_rates), median(r.least.aggregate_rates)); }},
+    {"of bandwidth", [](const Row& r) { return percent(r.cell.of_bandwidth); }},
+    {"of 8-bit peak", [](const Row& r) { return percent(r.cell.of_peak); }},
+    {"memory MiB", [](const Row& r) { return held_against(r, r.cell.peak_memory_mib, r.least.peak_memory_mib); }},
+    {"energy J", [](const Row& r) { return known(r.cell.energy_j); }},
+    {"cold TTFT ms", [](const Row& r) { return known(1000 * median(r.cell.cold_ttfts)); }},
+    {"tokens", tokens_cell},
+    {"quality", [](const Row& r) { return quality_cell(r.cell.quality); }},
+    {"failed", [](const Row& r) { return fmt::format("{}", r.figures.failed); }},
+};
 
 std::string load_table(const std::vector<Cell>& cells, Kind kind) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Row> rows;
+  std::vector<std::vector<std::string>> lines;
   for (const Cell& cell : cells) {
     if (cell.kind != kind) continue;
+    const auto least = std::find_if(cells.begin(), cells.end(),
+                                    [&](const Cell& c) { return c.kind == kind && c.engine == cell.engine; });
+    rows.push_back({cell, *least, figures(cell.requests)});
     const char* mark = cell.noise.empty() ? "" : " <span class='bad' title='noisy'>*</span>";
-    rows.push_back(figures_row(cell, escape_html(cell_name(cell)) + mark));
+    lines.push_back({escape_html(cell_name(cell)) + mark});
   }
   if (rows.empty()) return {};
-  return table({"", "TTFT ms p50 / p90 / p99", "with queue", "TPOT ms (spread)", "tokens/s a request",
-                "tokens/s together", "first TTFT ms", "memory MiB", "energy J", "quality", "failed"},
-               rows);
+  std::vector<std::string> head{""};
+  for (const Column& column : kColumns) {
+    std::vector<std::string> texts;
+    for (const Row& row : rows) texts.push_back(column.cell(row));
+    if (std::all_of(texts.begin(), texts.end(), [](const std::string& text) { return text.empty(); })) continue;
+    head.push_back(column.head);
+    for (size_t i = 0; i < rows.size(); ++i) lines[i].push_back(texts[i].empty() ? "–" : texts[i]);
+  }
+  return "<div class='wide'>" + table(head, lines) + "</div>";
 }
 
-// One series an engine; `y` of a cell against `x`.
+// One series an engine; `y` of a cell against `x`, where it is known.
 template <class X, class Y>
 std::vector<Series> series(const std::vector<EngineInfo>& engines, const std::vector<Cell>& cells, Kind kind, X x,
                            Y y) {
@@ -95,28 +147,12 @@ std::vector<Series> series(const std::vector<EngineInfo>& engines, const std::ve
   for (const EngineInfo& engine : engines) {
     Series s{engine.name, {}};
     for (const Cell& cell : cells) {
-      if (cell.kind == kind && cell.engine == engine.name) s.points.emplace_back(x(cell), y(cell));
+      if (cell.kind == kind && cell.engine == engine.name && y(cell) > 0) s.points.emplace_back(x(cell), y(cell));
     }
     std::sort(s.points.begin(), s.points.end());
     out.push_back(std::move(s));
   }
   return out;
-}
-
-std::string roofline(const RunFile& file, const std::vector<Cell>& cells) {
-  if (file.machine.bandwidth_gb_s <= 0) return {};
-  std::vector<Series> used;
-  for (const EngineInfo& engine : file.engines) {
-    Series s{engine.name, {}};
-    for (const Cell& cell : cells) {
-      if (cell.kind != Kind::single || cell.engine != engine.name || engine.weight_bytes_per_token <= 0) continue;
-      const double time = figures(cell.requests).tpot.p50;
-      if (time > 0) s.points = {{0, 100 * engine.weight_bytes_per_token / time / (file.machine.bandwidth_gb_s * 1e9)}};
-    }
-    used.push_back(std::move(s));
-  }
-  return bar_plot({"Read bandwidth used in decode (weights alone)", "",
-                   "% of " + format_figure(file.machine.bandwidth_gb_s) + " GB/s", used});
 }
 
 std::string plots(const RunFile& file, const std::vector<Cell>& cells) {
@@ -125,35 +161,58 @@ std::string plots(const RunFile& file, const std::vector<Cell>& cells) {
   const auto together = [](const Cell& c) { return median(c.aggregate_rates); };
   const auto alone = [](const Cell& c) { return figures(c.requests).effective_rate.p50; };
   const auto wait = [](const Cell& c) { return 1000 * figures(c.requests).queued_ttft.p50; };
+  const auto bandwidth = [](const Cell& c) { return 100 * median(c.of_bandwidth); };
+  const auto peak = [](const Cell& c) { return 100 * median(c.of_peak); };
   const auto& e = file.engines;
+  const Machine& m = file.machine;
   return bar_plot({"One stream", "", "tokens/s", series(e, cells, Kind::single, concurrency, alone)}) +
-         roofline(file, cells) +
+         bar_plot({"Read bandwidth used in decode (weights alone)", "",
+                   "% of " + format_figure(m.bandwidth_gb_s) + " GB/s",
+                   series(e, cells, Kind::single, concurrency, bandwidth)}) +
          line_plot({"Throughput of many streams", "streams at once", "tokens/s together",
                     series(e, cells, Kind::sweep, concurrency, together)}) +
+         line_plot({"8-bit products used", "streams at once", "% of " + format_figure(m.int8_peak_gops) + " GOP/s",
+                    series(e, cells, Kind::sweep, concurrency, peak)}) +
          line_plot({"Time to the first token", "streams at once", "ms, p50, queue included",
                     series(e, cells, Kind::sweep, concurrency, wait)}) +
          line_plot({"Separate processes behind one queue", "processes", "tokens/s together",
                     series(e, cells, Kind::dispatch, instances, together)});
 }
 
+std::string notices(const RunFile& file, const std::vector<Cell>& cells) {
+  std::string out;
+  const auto add = [&](const std::string& text) { out += fmt::format("<p class='noise'>{}</p>", text); };
+  if (file.quick) add("A quick run: fewer and shorter requests than the contract's. Not for comparing.");
+  for (const std::string& reason : file.noise) add("Noisy run: " + escape_html(reason));
+  for (const Cell& cell : cells)
+    for (const std::string& reason : cell.noise) add("* " + escape_html(cell_name(cell) + ": " + reason));
+  if (file.interrupted) add("Stopped before its end: what was measured until then.");
+  return out;
+}
+
+std::string conditions(const RunFile& file) {
+  const Machine& m = file.machine;
+  double harness = 0;
+  bool energy = false;
+  for (const Run& run : file.runs) {
+    harness = std::max(harness, run.harness_cores);
+    energy = energy || run.energy_j.has_value();
+  }
+  return fmt::format(
+      "<p>{}, {} cores, {} GiB, {}; memory read at {} GB/s, 8-bit products at {} GOP/s{}. Contract version {}, answers "
+      "of "
+      "{} tokens at most. The benchmark itself took {}&thinsp;% of a core at most.</p><p>Repeat it: <code>{}</code> "
+      "(Martlet {}).</p>",
+      escape_html(m.processor), m.cores, format_figure(m.memory_gib), escape_html(m.system),
+      format_figure(m.bandwidth_gb_s), format_figure(m.int8_peak_gops), energy ? "" : "; it does not tell its energy",
+      file.contract_version, file.max_tokens, format_figure(100 * harness), escape_html(file.command),
+      escape_html(file.martlet_version));
+}
+
 std::string section(const RunFile& file) {
   const std::vector<Cell> cells = pool(file.runs);
   std::string out = fmt::format("<h2>{}, {}</h2>", escape_html(file.model), escape_html(file.date));
-  if (file.quick)
-    out += "<p class='noise'>A quick run: fewer and shorter requests than the contract's. Not for comparing.</p>";
-  for (const std::string& reason : file.noise)
-    out += fmt::format("<p class='noise'>Noisy run: {}</p>", escape_html(reason));
-  for (const Cell& cell : cells)
-    for (const std::string& reason : cell.noise)
-      out += fmt::format("<p class='noise'>* {}: {}</p>", escape_html(cell_name(cell)), escape_html(reason));
-  if (file.interrupted) out += "<p class='noise'>Stopped before its end: what was measured until then.</p>";
-  const Machine& m = file.machine;
-  out += fmt::format(
-      "<p>{}, {} cores, {} GiB, {}; memory read at {} GB/s. Contract version {}, answers of {} tokens at most.</p>",
-      escape_html(m.processor), m.cores, format_figure(m.memory_gib), escape_html(m.system),
-      format_figure(m.bandwidth_gb_s), file.contract_version, file.max_tokens);
-  out += fmt::format("<p>Repeat it: <code>{}</code> (Martlet {}).</p>", escape_html(file.command),
-                     escape_html(file.martlet_version));
+  out += notices(file, cells) + conditions(file);
   std::vector<std::vector<std::string>> engines;
   for (const EngineInfo& e : file.engines) {
     engines.push_back({escape_html(e.name), escape_html(e.version.empty() ? "does not tell" : e.version),
@@ -166,7 +225,7 @@ std::string section(const RunFile& file) {
     const std::string rows = load_table(cells, kind);
     if (!rows.empty()) out += fmt::format("<h3>{}</h3>{}", title, rows);
   }
-  return out;
+  return out + "<p>–: not known, or nobody told. ×: against the engine's smallest load in the table.</p>";
 }
 
 Status same_contract(const RunFile& a, const RunFile& b) {
@@ -192,6 +251,8 @@ std::vector<Cell> pool(const std::vector<Run>& runs) {
     cell->requests.insert(cell->requests.end(), run.requests.begin(), run.requests.end());
     cell->aggregate_rates.push_back(aggregate_rate(run.requests));
     if (run.cold && run.cold->ok()) cell->cold_ttfts.push_back(ttft(*run.cold));
+    if (run.of_bandwidth > 0) cell->of_bandwidth.push_back(run.of_bandwidth);
+    if (run.of_peak > 0) cell->of_peak.push_back(run.of_peak);
     cell->peak_memory_mib = std::max(cell->peak_memory_mib, run.peak_memory_mib);
     cell->energy_j += run.energy_j.value_or(0);
     for (const std::string& reason : run.noise)
@@ -274,6 +335,10 @@ Result<std::string> text_comparison(const RunFile& before, const RunFile& after)
                            c.certain() ? "" : ", no certain change");
       }
     }
+    const double together = median(a.aggregate_rates);
+    if (together > 0)
+      out += fmt::format("  {:9} x {:.3f} (medians of {} and {} rounds)\n", "together",
+                         median(b->aggregate_rates) / together, a.aggregate_rates.size(), b->aggregate_rates.size());
   }
   if (out.empty())
     return Error{ErrorKind::usage, "nothing_in_common", "the two results measured no load in common", ""};

@@ -15,13 +15,14 @@ struct Cell {
   std::string engine;
   Kind kind = Kind::single;
   int concurrency = 1, instances = 1;
-  std::vector<Measurement> requests;    // of all rounds
-  std::vector<double> aggregate_rates;  // one a round
-  std::vector<double> cold_ttfts;       // likewise, where a first request was measured apart
-  double peak_memory_mib = 0;           // the largest
-  double energy_j = 0;                  // summed; 0: not known
-  Quality quality;                      // summed
-  std::vector<std::string> noise;       // of all rounds, each reason once
+  std::vector<Measurement> requests;          // of all rounds
+  std::vector<double> aggregate_rates;        // one a round
+  std::vector<double> cold_ttfts;             // likewise, where a first request was measured apart
+  std::vector<double> of_bandwidth, of_peak;  // likewise, where known
+  double peak_memory_mib = 0;                 // the largest
+  double energy_j = 0;                        // summed; 0: not known
+  Quality quality;                            // summed
+  std::vector<std::string> noise;             // of all rounds, each reason once
 };
 
 // In the order in which they first appear.

@@ -34,7 +34,8 @@ template <class Io>
 void members(Io& io, Run& r) {
   io("engine", r.engine)("kind", r.kind)("concurrency", r.concurrency)("instances", r.instances)("round", r.round);
   io("cold", r.cold)("requests", r.requests)("peak_memory_mib", r.peak_memory_mib)("energy_j", r.energy_j);
-  io("harness_cores", r.harness_cores)("quality", r.quality)("noise", r.noise);
+  io("harness_cores", r.harness_cores)("of_bandwidth", r.of_bandwidth)("of_peak", r.of_peak);
+  io("quality", r.quality)("noise", r.noise);
 }
 
 template <class Io>
@@ -46,6 +47,12 @@ template <class Io>
 void members(Io& io, Machine& m) {
   io("processor", m.processor)("system", m.system)("cores", m.cores)("memory_gib", m.memory_gib);
   io("bandwidth_gb_s", m.bandwidth_gb_s)("bandwidth_after_gb_s", m.bandwidth_after_gb_s);
+  io("int8_peak_gops", m.int8_peak_gops);
+}
+
+template <class Io>
+void members(Io& io, Matrices& m) {
+  io("layers", m.layers)("head", m.head);
 }
 
 template <class Io>
@@ -53,7 +60,8 @@ void members(Io& io, RunFile& f) {
   io("contract_version", f.contract_version)("contract_sha256", f.contract_sha256)("date", f.date);
   io("martlet_version", f.martlet_version)("model", f.model)("quick", f.quick)("max_tokens", f.max_tokens);
   io("context", f.context)("threads", f.threads)("interrupted", f.interrupted);
-  io("command", f.command)("machine", f.machine)("noise", f.noise)("engines", f.engines)("runs", f.runs);
+  io("command", f.command)("machine", f.machine)("matrices", f.matrices)("noise", f.noise);
+  io("engines", f.engines)("runs", f.runs);
 }
 
 class Writer {

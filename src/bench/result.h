@@ -19,6 +19,13 @@ struct Machine {
   double memory_gib = 0;
   double bandwidth_gb_s = 0;        // read bandwidth, measured just before
   double bandwidth_after_gb_s = 0;  // and after
+  double int8_peak_gops = 0;        // multiplications and additions of 8-bit values in registers, 10^9 a second
+};
+
+// Values of the model's matrices that a token is multiplied with: in the layers, and in the head where its logits are
+// wanted.
+struct Matrices {
+  double layers = 0, head = 0;
 };
 
 struct EngineInfo {
@@ -48,6 +55,8 @@ struct Run {
   double peak_memory_mib = 0;      // proportional set size, summed over the process tree; 0: not known
   std::optional<double> energy_j;  // of the processor's package, where the machine tells
   double harness_cores = 0;        // that the benchmark itself used meanwhile
+  double of_bandwidth = 0;         // share of the memory's bandwidth that reading weights took in decode; 0: not known
+  double of_peak = 0;              // share of int8_peak_gops over the whole time, prompts included; 0: not known
   std::optional<Quality> quality;
   std::vector<std::string> noise;  // reasons not to trust this run: a busy machine, a throttled processor
 };
@@ -61,6 +70,7 @@ struct RunFile {
   int context = 0, threads = 0;  // as every engine was told, where it takes such
   bool interrupted = false;      // not all that was wanted was measured
   Machine machine;
+  Matrices matrices;
   std::vector<std::string> noise;  // reasons not to trust any of it
   std::vector<EngineInfo> engines;
   std::vector<Run> runs;

@@ -1,6 +1,7 @@
 #include "bench/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace martlet::bench {
 namespace {
@@ -47,6 +48,30 @@ Amounts quick_amounts() {
   out.contract.sweep = {{1, 4}, 1, 4};
   out.contract.dispatch = {{1, 2}, 1, 4};
   return out;
+}
+
+Status choose_loads(Amounts& amounts, const std::vector<std::string>& names) {
+  std::vector<bool> used(names.size());
+  const auto named = [&](const std::string& load) {
+    bool found = false;
+    for (size_t i = 0; i < names.size(); ++i)
+      if (names[i] == load) used[i] = found = true;
+    return found;
+  };
+  for (const Kind kind : std::exchange(amounts.kinds, {})) {
+    const std::string name(kind_name(kind));
+    bool wanted = named(name);
+    if (kind != Kind::single) {
+      auto& counts = kind == Kind::sweep ? amounts.contract.sweep.concurrency : amounts.contract.dispatch.instances;
+      const bool all = wanted;
+      std::erase_if(counts, [&](int n) { return !named(name + ":" + std::to_string(n)) && !all; });
+      wanted = !counts.empty();
+    }
+    if (wanted) amounts.kinds.push_back(kind);
+  }
+  if (std::find(used.begin(), used.end(), false) == used.end()) return {};
+  return Error{ErrorKind::usage, "invalid_value",
+               "must be single, sweep or dispatch, or one of the counts that are measured, such as sweep:4", "--loads"};
 }
 
 std::vector<Turn> schedule(const Amounts& amounts, const std::vector<bool>& dispatches) {

@@ -21,6 +21,9 @@ struct Amounts {
 // The contract's, or those of a quick run, which are for trying out.
 Amounts contract_amounts();
 Amounts quick_amounts();
+// Leaves only the loads that are named: "single", "sweep", "dispatch", or one count of a kind, such as "sweep:32".
+// Errors: ErrorKind::usage `invalid_value` for a name of no load of `amounts`.
+Status choose_loads(Amounts& amounts, const std::vector<std::string>& names);
 
 struct Turn {
   size_t target = 0;

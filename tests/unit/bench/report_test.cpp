@@ -36,6 +36,7 @@ RunFile file_of(double slower) {
   file.model = "<b>model</b>";
   file.date = "2026-01-01T00:00:00Z";
   file.machine.bandwidth_gb_s = 10;
+  file.machine.int8_peak_gops = 100;
   file.engines = {{"a&b", "1", "run", 50e6}, {"slow", "2", "run", 0}};
   file.runs = {run_of("a&b", 0, slower), run_of("slow", 0, 2 * slower), run_of("a&b", 1, slower)};
   return file;
@@ -55,6 +56,37 @@ TEST(Report, RoundsThatDifferAreNamed) {
             std::vector<std::string>{"a: its rounds differ by 20 %"});
 }
 
+// How often `text` stands in `page`.
+size_t count(const std::string& page, const std::string& text) {
+  size_t found = 0;
+  for (size_t at = page.find(text); at != page.npos; at = page.find(text, at + 1)) ++found;
+  return found;
+}
+
+TEST(Report, ShowsWhatIsKnownAndHoldsLargerLoadsAgainstTheSmallest) {
+  RunFile file = file_of(1);
+  bench::Run one = run_of("a&b", 0, 2), eight = run_of("a&b", 0, 1);
+  one.kind = eight.kind = Kind::sweep;
+  eight.concurrency = 8;
+  one.of_peak = 0.12, eight.of_peak = 0.6;
+  one.harness_cores = 0.004;
+  file.runs = {one, eight};
+  const std::string page = *html_report({file});
+  EXPECT_EQ(count(page, "(×2)"), 1u) << "twice the rate";
+  EXPECT_EQ(count(page, "60&thinsp;%"), 1u);
+  EXPECT_NE(page.find("% of 100 GOP/s"), page.npos);
+  EXPECT_NE(page.find("took 0.4&thinsp;% of a core"), page.npos);
+  EXPECT_NE(page.find("does not tell its energy"), page.npos);
+  EXPECT_EQ(page.find("energy J"), page.npos) << "a column that nobody fills";
+  EXPECT_EQ(page.find("with queue"), page.npos);
+  file.runs[0].kind = file.runs[1].kind = Kind::dispatch;
+  file.runs[1].energy_j = 5;
+  const std::string other = *html_report({file});
+  EXPECT_EQ(count(other, "<th>energy J</th>"), 1u);
+  EXPECT_EQ(count(other, "<th>with queue</th>"), 1u);
+  EXPECT_NE(other.find("<td>–</td>"), other.npos) << "the other one's energy";
+}
+
 TEST(Report, EscapesWhatResultsSay) {
   const auto page = html_report({file_of(1)});
   ASSERT_TRUE(page);
@@ -69,6 +101,7 @@ TEST(Report, ComparesOnlyWhatFollowsOneContract) {
   ASSERT_TRUE(text);
   EXPECT_NE(text->find("TTFT      x 2.000"), text->npos) << *text;
   EXPECT_NE(text->find("tokens/s  x 0.500"), text->npos) << *text;
+  EXPECT_NE(text->find("together  x 0.500 (medians of 2 and 2 rounds)"), text->npos) << *text;
   EXPECT_EQ(text->find("no certain change"), text->npos);
   EXPECT_NE(text_comparison(file_of(1), file_of(1))->find("x 1.000"), text->npos);
   RunFile other = file_of(1);

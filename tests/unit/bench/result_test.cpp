@@ -9,7 +9,8 @@ RunFile sample() {
   RunFile file;
   file.contract_version = 1;
   file.model = "smollm2";
-  file.machine = {"a processor", "a system", 2, 23.5, 31.25};
+  file.machine = {"a processor", "a system", 2, 23.5, 31.25, 30, 123.5};
+  file.matrices = {1e9, 2e8};
   file.noise = {"load 1.5"};
   file.engines = {{"martlet", "0.1.0", "in process", 98e6}};
   Run run;
@@ -21,6 +22,8 @@ RunFile sample() {
   run.requests[1].text = "\xC3\xA9 \"quoted\"\n";
   run.requests[1].first_token = 0.1;
   run.energy_j = 1.5;
+  run.of_bandwidth = 0.75;
+  run.of_peak = 0.5;
   file.runs = {run, Run{}};
   return file;
 }

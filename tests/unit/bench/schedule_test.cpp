@@ -35,6 +35,22 @@ TEST(Schedule, CountsAreTheContracts) {
   EXPECT_EQ(turns[16].measured, 16);
 }
 
+TEST(Schedule, LoadsAreChosenByNameAndCount) {
+  const auto chosen = [](const std::vector<std::string>& names) {
+    Amounts amounts = contract_amounts();
+    amounts.rounds = 1;
+    std::string out;
+    if (!choose_loads(amounts, names)) return std::string("refused");
+    for (const Turn& t : schedule(amounts, {true}))
+      out += std::string(kind_name(t.kind)) + std::to_string(std::max(t.concurrency, t.instances)) + " ";
+    return out;
+  };
+  EXPECT_EQ(chosen({"sweep:32", "single", "sweep:1"}), "single1 sweep1 sweep32 ");
+  EXPECT_EQ(chosen({"dispatch", "dispatch:2"}), "dispatch1 dispatch2 dispatch3 ");
+  for (const char* bad : {"sweep:2", "sweep:", "sweep:032", "single:1", "double", ""})
+    EXPECT_EQ(chosen({"single", bad}), "refused") << bad;
+}
+
 TEST(ServerKinds, WordsAreFilledIn) {
   const Values values = {{"model", "/a b/{port}.gguf"}, {"port", "80"}};
   EXPECT_EQ(expand_words("serve {model}  --port {port} {other} }{ {", values),
@@ -44,10 +60,14 @@ TEST(ServerKinds, WordsAreFilledIn) {
 }
 
 TEST(TimeLeft, FollowsWhatWasDone) {
-  TimeLeft left(10);
-  EXPECT_LT(left.seconds(5), 0);
-  left.done(4);
-  EXPECT_DOUBLE_EQ(left.seconds(20), 30);
+  TimeLeft left;
+  left.add(0, 10);
+  left.add(1, 4);
+  EXPECT_LT(left.seconds(), 0);
+  left.done(0, 4, 20);
+  EXPECT_DOUBLE_EQ(left.seconds(), 6 * 5 + 4 * 5) << "the second is taken to be as fast";
+  left.done(1, 2, 100);
+  EXPECT_DOUBLE_EQ(left.seconds(), 6 * 5 + 2 * 50);
 }
 
 }  // namespace
