@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <numeric>
+#include <map>
 
 #include "base/printable.h"
 #include "cli/progress.h"
@@ -19,10 +20,6 @@ double weight(const bench::Turn& turn) {
   return turn.warmup + turn.measured + 1;
 }
 
-double total_weight(const std::vector<bench::Turn>& turns) {
-  return std::accumulate(turns.begin(), turns.end(), 0.0, [](double sum, const auto& t) { return sum + weight(t); });
-}
-
 }  // namespace
 
 std::string load_name(bench::Kind kind, int concurrency, int instances) {
@@ -33,10 +30,13 @@ std::string load_name(bench::Kind kind, int concurrency, int instances) {
 }
 
 BenchProgress::BenchProgress(std::vector<bench::Turn> turns, std::vector<std::string> engines)
-    : turns_(std::move(turns)),
-      engines_(std::move(engines)),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      time_left_(total_weight(turns_)) {}
+    : turns_(std::move(turns)), engines_(std::move(engines)), terminal_(isatty(STDERR_FILENO) == 1) {
+  for (const bench::Turn& turn : turns_) time_left_.add(turn.target, weight(turn));
+}
+
+double BenchProgress::in_turn() const {
+  return std::chrono::duration<double>(Clock::now() - turn_begin_).count();
+}
 
 void BenchProgress::show(const std::string& line) {
   const auto now = Clock::now();
@@ -46,12 +46,15 @@ void BenchProgress::show(const std::string& line) {
 }
 
 std::string BenchProgress::left() const {
-  const double seconds = time_left_.seconds(std::chrono::duration<double>(Clock::now() - begin_).count());
-  return seconds < 0 ? "" : ", " + human_seconds(seconds) + " left";
+  const double seconds = time_left_.seconds();
+  return seconds < 0 ? "" : ", " + human_seconds(std::max(0.0, seconds - in_turn())) + " left";
 }
 
 void BenchProgress::doing(const bench::Turn& turn, const char* what) {
-  if (what != std::string("measures") && what != std::string("warms up")) ++turn_;
+  if (what != std::string("measures") && what != std::string("warms up")) {
+    ++turn_;
+    turn_begin_ = Clock::now();
+  }
   answers_ = 0;
   doing_ = fmt::format("[{}/{}] {} {}, round {}: {}", turn_, turns_.size(), engines_[turn.target],
                        load_name(turn.kind, turn.concurrency, turn.instances), turn.round + 1, what);
@@ -64,7 +67,11 @@ void BenchProgress::answered(const bench::Turn&) {
 }
 
 void BenchProgress::measured(const bench::Run& run) {
-  if (turn_ > 0) time_left_.done(weight(turns_[turn_ - 1]));
+  if (turn_ > 0) {
+    const bench::Turn& turn = turns_[turn_ - 1];
+    time_left_.done(turn.target, weight(turn), in_turn());
+    turn_begin_ = Clock::now();
+  }
   const bench::Figures f = bench::figures(run.requests);
   const std::string line =
       fmt::format("[{}/{}] {} {}, round {}: {:.1f} tokens/s together, TTFT {:.0f} ms, TPOT {:.2f} ms{}{}{}", turn_,
@@ -77,6 +84,21 @@ void BenchProgress::measured(const bench::Run& run) {
 void BenchProgress::judging(size_t done, size_t total) {
   if (done == 0 && !terminal_) std::fprintf(stderr, "judging %zu answers\n", total);
   show(fmt::format("judging answers: {} of {}", done, total));
+}
+
+void BenchProgress::judged(const std::vector<bench::Run>& runs) {
+  std::map<std::string, bench::Quality> engines;
+  for (const bench::Run& run : runs) {
+    if (!run.quality) continue;
+    engines[run.engine].tokens += run.quality->tokens;
+    engines[run.engine].good += run.quality->good;
+  }
+  for (const auto& [name, quality] : engines) {
+    if (quality.tokens == 0) continue;
+    const std::string line = fmt::format("{}: {:.1f} % of its tokens are good{}", name, 100 * quality.share(),
+                                         quality.passed() ? "" : ", which is too few: it computes something else");
+    std::fprintf(stderr, "%s%s%s\n", terminal_ ? "\r" : "", printable(line).c_str(), terminal_ ? "\x1b[K" : "");
+  }
 }
 
 }  // namespace martlet::cli

@@ -22,17 +22,18 @@ class BenchProgress {
   void answered(const bench::Turn& turn);
   void measured(const bench::Run& run);
   void judging(size_t done, size_t total);
+  void judged(const std::vector<bench::Run>& runs);
 
  private:
   using Clock = std::chrono::steady_clock;
   void show(const std::string& line);
   std::string left() const;
+  double in_turn() const;  // seconds since it began
 
   const std::vector<bench::Turn> turns_;
   const std::vector<std::string> engines_;
   const bool terminal_;
-  const Clock::time_point begin_ = Clock::now();
-  Clock::time_point drawn_{};
+  Clock::time_point turn_begin_ = Clock::now(), drawn_{};
   bench::TimeLeft time_left_;
   std::string doing_;
   size_t turn_ = 0;  // counted from 1

@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/cores.h"
+#include "backend/cpu/isa/level.h"
+#include "backend/cpu/peak.h"
 #include "base/printable.h"
 #include "bench/contract.h"
 #include "bench/http_instance.h"
@@ -43,7 +45,7 @@ constexpr double kBandwidthChange = 0.1;  // between the beginning and the end, 
 
 struct Flags {
   std::string model, out = "bench-results";
-  std::vector<std::string> engines{"martlet"}, programs, models, kinds;
+  std::vector<std::string> engines{"martlet"}, programs, models, loads;
   int rounds = 0, tokens = 0, context = 1024, threads = 0;
   bool quick = false, no_quality = false;
 };
@@ -60,6 +62,19 @@ Result<Named> pairs(const std::vector<std::string>& texts, const char* flag) {
   return out;
 }
 
+// Of a file, or of a folder of safetensors.
+double weight_bytes_of(const fs::path& model) {
+  std::error_code code;
+  if (!fs::is_directory(model, code)) {
+    const auto bytes = fs::file_size(model, code);
+    return code ? 0 : static_cast<double>(bytes);
+  }
+  double sum = 0;
+  for (const auto& entry : fs::directory_iterator(model, code))
+    if (entry.path().extension() == ".safetensors") sum += static_cast<double>(entry.file_size(code));
+  return sum;
+}
+
 Result<bench::Amounts> amounts_of(const Flags& flags) {
   bench::Amounts out = flags.quick ? bench::quick_amounts() : bench::contract_amounts();
   if (flags.rounds > 0) out.rounds = flags.rounds;
@@ -67,11 +82,7 @@ Result<bench::Amounts> amounts_of(const Flags& flags) {
   if (flags.tokens > 0 && !flags.quick)
     return Error{ErrorKind::usage, "invalid_value", "the contract says how long answers are; only --quick takes it",
                  "--tokens"};
-  if (flags.kinds.empty()) return out;
-  out.kinds.clear();
-  for (const bench::Kind kind : {bench::Kind::single, bench::Kind::sweep, bench::Kind::dispatch})
-    for (const std::string& name : flags.kinds)
-      if (name == bench::kind_name(kind)) out.kinds.push_back(kind);
+  if (!flags.loads.empty()) MARTLET_TRY(bench::choose_loads(out, flags.loads));
   return out;
 }
 
@@ -87,7 +98,8 @@ class Benchmark {
   Status run() {
     MARTLET_TRY(make_folders());
     MARTLET_TRY(make_targets());
-    recorder_ = std::make_unique<bench::Recorder>(describe(), flags_.out);
+    MARTLET_ASSIGN(bench::RunFile described, describe());
+    recorder_ = std::make_unique<bench::Recorder>(std::move(described), flags_.out);
     signals_.may_drain();
     const Status measured = measure();
     note_bandwidth();
@@ -157,9 +169,10 @@ class Benchmark {
     if (const auto h = read_hyperparameters(*model_.file))
       settings.pool_context = std::min(settings.pool_context, h->context);
     MARTLET_ASSIGN(std::unique_ptr<Target> target, bench::make_server_target(settings));
-    // Another file's bytes are not known here.
     if (settings.model == model_.path)
       target->set_weight_bytes(static_cast<double>(bytes_read_per_token(*model_.file)));
+    else if (!model_.file->tensor("output.weight"))  // the embeddings are the head: a token reads all that there is
+      target->set_weight_bytes(weight_bytes_of(settings.model));
     return target;
   }
 
@@ -177,7 +190,8 @@ class Benchmark {
         }));
   }
 
-  bench::RunFile describe() const {
+  Result<bench::RunFile> describe() const {
+    MARTLET_ASSIGN(const cpu::Level* const level, cpu::choose_level());
     bench::RunFile file;
     file.contract_version = bench::contract().version;
     Sha256 sha;
@@ -194,6 +208,9 @@ class Benchmark {
     file.command = command_line();
     file.machine = bench::describe_machine();
     file.machine.bandwidth_gb_s = measure_read_bandwidth(threads_);
+    file.machine.int8_peak_gops = cpu::measure_peak(*level, threads_);
+    const MatrixValues values = matrix_values(*model_.file);
+    file.matrices = {static_cast<double>(values.layers), static_cast<double>(values.head)};
     for (const auto& target : targets_) file.engines.push_back(target->info());
     return file;
   }
@@ -208,7 +225,7 @@ class Benchmark {
     for (const std::string& m : flags_.models) out += " --model-of '" + m + "'";
     if (flags_.quick) out += " --quick";
     if (flags_.tokens > 0) out += fmt::format(" --tokens {}", flags_.tokens);
-    for (const std::string& k : flags_.kinds) out += " --loads " + k;
+    for (const std::string& load : flags_.loads) out += " --loads " + load;
     return out + fmt::format(" --rounds {} --context {} --threads {}", amounts_.rounds, flags_.context, threads_);
   }
 
@@ -257,9 +274,12 @@ class Benchmark {
         *engine, [&](const std::string& prompt, const std::string& answer) { return model_.encode(prompt, answer); });
     const std::vector<std::string> engines;
     BenchProgress progress({}, engines);
-    return bench::judge_runs(
-        recorder_->file().runs, bench::contract().prompts(), judge,
-        [&](size_t done, size_t total) { progress.judging(done, total); }, [&] { return stopped(); });
+    std::vector<bench::Run>& runs = recorder_->file().runs;
+    MARTLET_TRY(bench::judge_runs(
+        runs, bench::contract().prompts(), judge, [&](size_t done, size_t total) { progress.judging(done, total); },
+        [&] { return stopped(); }));
+    if (!stopped()) progress.judged(runs);
+    return {};
   }
 
   Status write_report() {
@@ -313,9 +333,9 @@ Action define_bench_serve(CLI::App& app) {
   app.add_flag("--quick", flags->quick, "Fewer and shorter requests: to try things out, not to compare");
   app.add_option("--program", flags->programs, "ENGINE=WORDS that start it; may be given several times");
   app.add_option("--model-of", flags->models, "ENGINE=PATH of the same model in the form that it reads");
-  app.add_option("--loads", flags->kinds, "Only these: single, sweep, dispatch")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"single", "sweep", "dispatch"}));
+  app.add_option("--loads", flags->loads,
+                 "Only these, comma separated: single, sweep, dispatch, or one count of them, such as sweep:32")
+      ->delimiter(',');
   app.add_option("--rounds", flags->rounds, "Turns of each engine under each load, in turn; 0: 2")
       ->check(CLI::Range(0, 100));
   app.add_option("--tokens", flags->tokens, "Longest answer of a quick run")->check(CLI::Range(2, 4096));

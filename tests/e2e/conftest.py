@@ -1,5 +1,7 @@
 """The server under test: started once a module on a small random model, and on the default model where it is there."""
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -62,6 +64,27 @@ def default_model():
     if not path or not Path(path).is_file():
         pytest.skip("MARTLET_TEST_MODEL names no file")
     return Path(path)
+
+
+def mlx_server_program():
+    """mlx_lm.server beside this Python, or where MARTLET_MLX_SERVER says; None where it is not installed."""
+    found = os.environ.get("MARTLET_MLX_SERVER") or shutil.which("mlx_lm.server", path=str(Path(sys.executable).parent))
+    return Path(found) if found else None
+
+
+@pytest.fixture(scope="session")
+def mlx_server():
+    return str(mlx_server_program() or pytest.skip("mlx_lm.server is not installed"))
+
+
+@pytest.fixture(scope="session")
+def mlx_folder(mlx_server, default_model, tmp_path_factory):
+    """The default model as an MLX folder, values exactly equal; MARTLET_MLX_FOLDER has one ready."""
+    if os.environ.get("MARTLET_MLX_FOLDER"):
+        return Path(os.environ["MARTLET_MLX_FOLDER"])
+    folder = tmp_path_factory.mktemp("mlx")
+    subprocess.run([Path(mlx_server).parent / "python", ROOT / "tools/to_mlx.py", default_model, folder], check=True, timeout=300)
+    return folder
 
 
 @pytest.fixture(scope="module")

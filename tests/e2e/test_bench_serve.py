@@ -4,6 +4,7 @@ mlx_lm.server and llama-cpp-python's server are found as in test_gateway_real.py
 """
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+
+from conftest import mlx_server_program
 
 HERE = Path(__file__).resolve().parent
 SCHEMA = json.loads((HERE.parents[1] / "docs/bench/result.schema.json").read_text())
@@ -47,17 +50,22 @@ def test_every_engine_runs_under_every_load_in_turn(measured):
     loads = [("single", 1, 1), ("sweep", 1, 1), ("sweep", 4, 1), ("dispatch", 1, 1), ("dispatch", 1, 2)]
     assert turns == [(engine, *load, round) for load in loads for round in (0, 1) for engine in ("martlet", "llama-cpp-python")]
     assert result["quick"] and not result["interrupted"] and result["contract_version"] == 1
+    assert result["machine"]["int8_peak_gops"] > 1 and result["matrices"]["head"] > 0
     for run in result["runs"]:
         assert len(run["requests"]) == 4 and not any(m["error"] for m in run["requests"])
         assert run["cold"]["output_tokens"] > 0
         assert run["peak_memory_mib"] > 1
+        assert run["of_peak"] > 0
         assert not any(m["cached_tokens"] for m in run["requests"]), "no prompt is taken from an earlier one"
+    assert max(run["of_bandwidth"] for run in result["runs"] if run["engine"] == "martlet") > 0
     assert "[20/20]" in done.stderr and " left" in done.stderr
 
 
 def test_martlet_is_exact_and_the_stub_is_not(measured):
     """Random weights answer greedily as their float32 path does; words that the model never said are seen."""
-    _, _, result = measured
+    _, done, result = measured
+    assert re.search(r"^martlet: (9[7-9]\.\d|100\.0) % of its tokens are good$", done.stderr, re.M)
+    assert re.search(r"llama-cpp-python: [\d.]+ % of its tokens are good, which is too few", done.stderr)
     for run in result["runs"]:
         share = run["quality"]["good"] / run["quality"]["tokens"]
         assert share >= 0.97 if run["engine"] == "martlet" else share < 0.5, run["quality"]
@@ -122,7 +130,7 @@ def test_the_report_opens_in_a_browser(program, measured, tmp_path):
               f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1000,3000"]
     dom = subprocess.run([*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=90, check=True).stdout
     for title in ("One stream", "Throughput of many streams", "Time to the first token", "Separate processes behind one queue",
-                  "Read bandwidth used in decode"):
+                  "Read bandwidth used in decode", "8-bit products used", "Many at once", "of 8-bit peak"):
         assert title in dom
     subprocess.run([*common, f"--screenshot={photo}", page.as_uri()], capture_output=True, timeout=90, check=True)
     width, height, rows = png_pixels(photo)
@@ -140,9 +148,10 @@ def test_a_server_by_url_is_measured_but_not_started(program, nano, server, tmp_
 
 
 def test_in_process(program, nano, tmp_path):
-    bench(program, "serve", nano, "--engines", "martlet-in-process", "--quick", "--tokens", "8", "--context", "256", "--out", tmp_path)
+    bench(program, "serve", nano, "--engines", "martlet-in-process", "--quick", "--tokens", "8", "--context", "256", "--loads",
+          "sweep:4,single", "--out", tmp_path)
     result = result_in(tmp_path)
-    assert {run["kind"] for run in result["runs"]} == {"single", "sweep"}
+    assert [(run["kind"], run["concurrency"]) for run in result["runs"]] == [("single", 1)] * 2 + [("sweep", 4)] * 2
     assert all(m["output_tokens"] == 8 or m["finish_reason"] == "stop" for run in result["runs"] for m in run["requests"])
     assert all(run["quality"]["good"] >= 0.97 * run["quality"]["tokens"] for run in result["runs"])
 
@@ -172,7 +181,8 @@ def test_ctrl_c_keeps_what_was_measured(program, nano, tmp_path):
     (["--program", "vllm=x"], "invalid_value"),
     (["--program", "martlet"], "invalid_value"),
     (["--tokens", "8"], "invalid_value"),
-    (["--loads", "double"], "usage"),
+    (["--loads", "double"], "invalid_value"),
+    (["--loads", "sweep:3"], "invalid_value"),
 ])
 def test_what_makes_no_sense_is_refused(program, nano, tmp_path, arguments, code):
     refused = bench(program, "serve", nano, "--out", tmp_path, *arguments, check=False)
@@ -188,18 +198,17 @@ def test_an_engine_that_does_not_start_is_told_with_its_log(program, nano, tmp_p
     assert missing.returncode == 5 and "error[cannot_start]" in missing.stderr
 
 
-def test_real_peers(program, default_model, tmp_path):
+def test_real_peers(program, default_model, tmp_path, request):
     """Each that is installed beside Martlet: all answers count, and none is far from the model's float32 path."""
     engines, more = ["martlet"], []
     if python := os.environ.get("MARTLET_LLAMA_PYTHON"):
         engines.append("llama-cpp-python")
         more += ["--program", f"llama-cpp-python={python} -m llama_cpp.server"]
-    if mlx := os.environ.get("MARTLET_MLX_SERVER"):
-        python, folder = Path(mlx).parent / "python", tmp_path / "mlx"
-        subprocess.run([python, HERE.parents[1] / "tools/to_mlx.py", default_model, folder], check=True, timeout=300)
+    if mlx := mlx_server_program():
         engines.append("mlx-lm")
-        more += ["--program", f"mlx-lm={python} -m mlx_lm server", "--model-of", f"mlx-lm={folder}"]
-    bench(program, "serve", default_model, "--engines", ",".join(engines), *more, "--quick", "--tokens", "16", "--rounds", "1",
+        more += ["--program", f"mlx-lm={mlx.parent / 'python'} -m mlx_lm server", "--model-of",
+                 f"mlx-lm={request.getfixturevalue('mlx_folder')}"]
+    bench(program, "serve", default_model, "--engines", ",".join(engines), *more, "--quick", "--tokens", "6", "--rounds", "1",
           "--loads", "single", "--out", tmp_path, timeout=280)
     result = result_in(tmp_path)
     assert [run["engine"] for run in result["runs"]] == engines

@@ -18,7 +18,6 @@ import pytest
 from gateway import CHAT, Gateway
 from server import eventually
 
-ROOT = Path(__file__).resolve().parents[2]
 ASK = dict(model="smollm2", messages=[{"role": "user", "content": "What is the capital of France?"}], max_tokens=6,
            temperature=0)
 
@@ -31,25 +30,6 @@ def client_of(gateway):
 
 def inside(model, **more):
     return {"name": "inside", "kind": "martlet", "model": str(model), "context": 1024, "concurrent": 4} | more
-
-
-@pytest.fixture(scope="module")
-def mlx_server():
-    found = os.environ.get("MARTLET_MLX_SERVER") or shutil.which("mlx_lm.server", path=str(Path(sys.executable).parent))
-    if not found:
-        pytest.skip("mlx_lm.server is not installed")
-    return found
-
-
-@pytest.fixture(scope="module")
-def mlx_folder(mlx_server, default_model, tmp_path_factory):
-    """The default model as an MLX folder, values exactly equal; MARTLET_MLX_FOLDER has one ready."""
-    if os.environ.get("MARTLET_MLX_FOLDER"):
-        return Path(os.environ["MARTLET_MLX_FOLDER"])
-    folder = tmp_path_factory.mktemp("mlx")
-    python = Path(mlx_server).parent / "python"
-    subprocess.run([python, ROOT / "tools/to_mlx.py", default_model, folder], check=True, timeout=300)
-    return folder
 
 
 def text_of(stream):
