@@ -28,6 +28,7 @@ constexpr std::array kKinds = {
                .arguments = "--model {model} --host 127.0.0.1 --port {port} --decode-concurrency 32 "
                             "--prompt-concurrency 8 --prompt-cache-bytes 0",
                .version = "{program} -c print(__import__('importlib.metadata').metadata.version('mlx-lm'))",
+               .ready = "/health",
                .model = "default_model",
                .folder = true},
     ServerKind{.name = "ollama",
@@ -39,12 +40,14 @@ constexpr std::array kKinds = {
                .file = "Modelfile",
                .file_text = "FROM {model}\nPARAMETER num_thread {threads}\n",
                .prepare = "{program} create bench -f {files}/Modelfile",
+               .ready = "/api/version",
                .model = "bench"},
     ServerKind{.name = "vllm",
                .program = "vllm",
                .arguments = "serve {model} --host 127.0.0.1 --port {port} --max-model-len {context} "
                             "--max-num-seqs 32 --served-model-name bench --no-enable-prefix-caching",
                .version = "{program} --version",
+               .ready = "/health",
                .model = "bench",
                .folder = true},
 };

@@ -20,7 +20,7 @@ struct ServerKind {
   std::string_view file;         // a file that it wants: name, and what it holds
   std::string_view file_text;
   std::string_view prepare;  // words that are run once it listens
-  std::string_view ready;    // a path that answers 200 once requests are taken; empty: when models are listed
+  std::string_view ready;    // a path that answers 200 once requests are taken; empty: when its model is listed
   std::string_view model;    // as requests call the model; empty: the first that the server lists
   bool folder = false;       // {model} is a folder of safetensors with their config, else a GGUF file
 };

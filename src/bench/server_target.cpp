@@ -131,9 +131,9 @@ class ServerTarget : public Target {
       if (stop()) return failed("stopped while the engine started");
       if (child.ended()) return failed("the engine ended instead of serving; its log says why");
       // A server may listen before it has a model to list, and list it before it takes requests.
-      const auto name = first_model(endpoint);
-      const bool listed = name && (!name->empty() || !endpoint.model.empty());
-      if (listed && (kind_.ready.empty() || answers(endpoint, std::string(kind_.ready)))) return *name;
+      const auto name = endpoint.model.empty() ? first_model(endpoint) : std::optional(endpoint.model);
+      const bool named = name && !name->empty();
+      if (named && (kind_.ready.empty() || answers(endpoint, std::string(kind_.ready)))) return *name;
       std::this_thread::sleep_for(kLook);
     }
     return failed("the engine does not answer; its log may say why");

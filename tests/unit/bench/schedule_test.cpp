@@ -55,7 +55,10 @@ TEST(ServerKinds, WordsAreFilledIn) {
   const Values values = {{"model", "/a b/{port}.gguf"}, {"port", "80"}};
   EXPECT_EQ(expand_words("serve {model}  --port {port} {other} }{ {", values),
             (std::vector<std::string>{"serve", "/a b/{port}.gguf", "--port", "80", "{other}", "}{", "{"}));
-  for (const ServerKind& kind : server_kinds()) EXPECT_EQ(find_server_kind(kind.name), &kind);
+  for (const ServerKind& kind : server_kinds()) {
+    EXPECT_EQ(find_server_kind(kind.name), &kind);
+    EXPECT_FALSE(!kind.model.empty() && kind.ready.empty()) << kind.name << ": nothing says when it is ready";
+  }
   EXPECT_EQ(find_server_kind("else"), nullptr);
 }
 
