@@ -39,8 +39,8 @@ def result_in(folder):
 def measured(program, nano, tmp_path_factory):
     """Martlet and a stub as llama-cpp-python, all loads."""
     out = tmp_path_factory.mktemp("bench")
-    done = bench(program, "serve", nano, "--engines", "martlet,llama-cpp-python", "--program", f"llama-cpp-python={STUB}",
-                 "--quick", "--tokens", "8", "--context", "512", "--out", out)
+    done = bench(program, "serve", nano, "--engines", "martlet,llama-cpp-python", "--program",
+                 f"llama-cpp-python={STUB} --delay 0.002", "--quick", "--tokens", "8", "--context", "512", "--out", out)
     return out, done, result_in(out)
 
 
@@ -57,7 +57,7 @@ def test_every_engine_runs_under_every_load_in_turn(measured):
         assert run["peak_memory_mib"] > 1
         assert run["of_peak"] > 0
         assert not any(m["cached_tokens"] for m in run["requests"]), "no prompt is taken from an earlier one"
-    assert max(run["of_bandwidth"] for run in result["runs"] if run["engine"] == "martlet") > 0
+        assert run["of_bandwidth"] > 0 or run["engine"] == "martlet", "which may say all in one piece"
     assert "[20/20]" in done.stderr and " left" in done.stderr
 
 
