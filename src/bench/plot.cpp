@@ -69,7 +69,7 @@ std::string legend(const Plot& plot) {
   double y = kTop + 14;
   for (size_t i = 0; i < plot.series.size(); ++i) {
     if (plot.series[i].points.empty()) continue;
-    out += fmt::format("<text class='legend' fill='{}' x='{:.0f}' y='{:.0f}'>{}</text>", colour(i), kLeft + 10, y,
+    out += fmt::format("<text class='legend' style='fill:{}' x='{:.0f}' y='{:.0f}'>{}</text>", colour(i), kLeft + 10, y,
                        escape_html(plot.series[i].name));
     y += 16;
   }
@@ -110,7 +110,7 @@ std::string bar_plot(const Plot& plot) {
   double y = kTop;
   for (size_t i = 0; i < plot.series.size(); ++i) {
     if (plot.series[i].points.empty()) continue;
-    const double value = plot.series[i].points[0].second, width = value / longest * (kWidth - kNames - 90);
+    const double value = plot.series[i].points[0].second, width = value / longest * (kWidth - kNames - 150);
     bars += fmt::format("<text class='tick' text-anchor='end' x='{:.0f}' y='{:.0f}'>{}</text>", kNames - 8, y + 17,
                         escape_html(plot.series[i].name));
     bars += fmt::format("<rect fill='{}' x='{:.0f}' y='{:.0f}' width='{:.1f}' height='{:.0f}'/>", colour(i), kNames,
