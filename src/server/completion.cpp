@@ -199,8 +199,10 @@ void Completion::fail(const Error& error) {
   setup_.exchange->end(true);
 }
 
+// The lease ends before the answer does: whoever has the answer may ask for a model that needs this one's memory.
 void Completion::complete() {
   over("complete");
+  setup_.model.reset();
   if (request_.stream) {
     if (request_.include_usage) setup_.exchange->write(net::sse_event(format_->usage_chunk(header_, usage())));
     setup_.exchange->write(net::kSseDone);

@@ -92,18 +92,18 @@ void Handlers::work(ExchangePointer exchange, std::function<Status(const Exchang
 
 Status Handlers::with_model(const ExchangePointer& exchange, const std::string& name,
                             std::optional<KeepAlive> keep_alive,
-                            std::function<Status(const Model&, const ExchangePointer&)> task) {
+                            std::function<Status(Model, const ExchangePointer&)> task) {
   const auto wanted = [exchange] { return !exchange->closed(); };
   const auto later = [this, exchange, task](Result<Model> model) {
-    work(exchange, [model = std::move(model), task](const ExchangePointer& ex) -> Status {
+    work(exchange, [model = std::move(model), task](const ExchangePointer& ex) mutable -> Status {
       if (!model) return Error(model.error());
-      return ex->closed() ? Status() : task(*model, ex);
+      return ex->closed() ? Status() : task(std::move(*model), ex);
     });
   };
   auto now = models_.acquire(name, keep_alive, wanted, later);
   if (!now) return {};
   if (!*now) return std::move(now->error());
-  return task(**now, exchange);
+  return task(std::move(**now), exchange);
 }
 
 void Handlers::complete(ExchangePointer exchange, Endpoint endpoint) {
@@ -114,7 +114,7 @@ void Handlers::complete(ExchangePointer exchange, Endpoint endpoint) {
     MARTLET_ASSIGN(ApiRequest parsed, parse_api_request(std::move(body), endpoint, policy_));
     const auto request = std::make_shared<ApiRequest>(std::move(parsed));
     return with_model(ex, request->model, request->keep_alive,
-                      [=, this](const Model& model, const ExchangePointer& to) -> Status {
+                      [=, this](Model model, const ExchangePointer& to) -> Status {
                         MARTLET_TRY(check_token_ids(*model, *request));
                         std::vector<std::vector<Token>> prompts;
                         if (endpoint == Endpoint::chat) {
@@ -125,8 +125,8 @@ void Handlers::complete(ExchangePointer exchange, Endpoint endpoint) {
                         }
                         forget_inputs(*request, *to);
                         const auto post = [http = http_](std::function<void()> task) { http->post(std::move(task)); };
-                        Completion::start({model, to, post, &metrics_, log_, endpoint, tenant, arrived}, std::move(*request),
-                                          std::move(prompts));
+                        Completion::start({std::move(model), to, post, &metrics_, log_, endpoint, tenant, arrived},
+                                          std::move(*request), std::move(prompts));
                         return {};
                       });
   });
@@ -157,11 +157,11 @@ void Handlers::tokenize(std::shared_ptr<net::Exchange> exchange) {
   work(std::move(exchange), [this](const ExchangePointer& ex) -> Status {
     MARTLET_ASSIGN(json::object body, parse_json_body(ex->request().body));
     MARTLET_ASSIGN(TokenizeRequest request, parse_tokenize(std::move(body)));
-    return with_model(ex, request.model, std::nullopt,
-                      [request](const Model& model, const ExchangePointer& to) -> Status {
-                        MARTLET_ASSIGN(json::object out, server::tokenize(*model, request));
-                        return reply(*to, std::move(out)), Status();
-                      });
+    return with_model(ex, request.model, std::nullopt, [request](Model model, const ExchangePointer& to) -> Status {
+      MARTLET_ASSIGN(json::object out, server::tokenize(*model, request));
+      model.reset();
+      return reply(*to, std::move(out)), Status();
+    });
   });
 }
 
@@ -169,11 +169,11 @@ void Handlers::detokenize(std::shared_ptr<net::Exchange> exchange) {
   work(std::move(exchange), [this](const ExchangePointer& ex) -> Status {
     MARTLET_ASSIGN(json::object body, parse_json_body(ex->request().body));
     MARTLET_ASSIGN(TokenizeRequest request, parse_detokenize(std::move(body)));
-    return with_model(ex, request.model, std::nullopt,
-                      [request](const Model& model, const ExchangePointer& to) -> Status {
-                        MARTLET_ASSIGN(json::object out, server::detokenize(*model, request));
-                        return reply(*to, std::move(out)), Status();
-                      });
+    return with_model(ex, request.model, std::nullopt, [request](Model model, const ExchangePointer& to) -> Status {
+      MARTLET_ASSIGN(json::object out, server::detokenize(*model, request));
+      model.reset();
+      return reply(*to, std::move(out)), Status();
+    });
   });
 }
 

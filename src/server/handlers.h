@@ -54,9 +54,9 @@ class Handlers {
   // Runs `task` on a worker; an error it returns, or memory it does not get, becomes the answer.
   void work(ExchangePointer exchange, std::function<Status(const ExchangePointer&)> task);
   // Runs `task` with the model, on this thread when it is loaded and on a worker once it is; not at all when the client
-  // has left by then.
+  // has left by then. The task drops the lease before its answer is out.
   Status with_model(const ExchangePointer& exchange, const std::string& name, std::optional<KeepAlive> keep_alive,
-                    std::function<Status(const Model&, const ExchangePointer&)> task);
+                    std::function<Status(Model, const ExchangePointer&)> task);
   void complete(ExchangePointer exchange, Endpoint endpoint);
 
   ApiPolicy policy_;
