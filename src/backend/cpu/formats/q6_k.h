@@ -29,7 +29,7 @@ struct Unpacker<Format::Q6_K> : Blocks256<210, Codes::u6, 32, false, 16, 4> {
   template <class V>
   MARTLET_INLINE static void scales(const typename V::Rows& rows, Scales256<V>& out, State<V>&) {
     rows.columns(192, out.factors);
-    out.scale = V::low_half(rows.halves(208));
+    out.scale = V::high_half(rows.words(206));
   }
   template <class V>
   MARTLET_INLINE static void load(const typename V::Rows& rows, int part, State<V>& state) {

@@ -17,7 +17,7 @@ struct Unpacker<Format::Q8_0> : Blocks32<34, Codes::s8, 0, false> {
       block.codes[k][0] = low[k];
       block.codes[k + 4][0] = high[k];
     });
-    block.scale[0] = V::low_half(rows.halves(0));
+    block.scale[0] = V::low_half(rows.words(0));
   }
 };
 
