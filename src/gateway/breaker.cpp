@@ -37,7 +37,7 @@ void Breaker::probed(Probe result, bool busy, Time now) {
   const bool down = result == Probe::refused || silent_ >= 2;
   if (state_ == State::starting && up) state_ = State::closed;
   if (state_ == State::open && up && now - opened_ >= open_time_) state_ = State::half_open;
-  if ((state_ == State::closed || state_ == State::half_open) && down) open(now);
+  if (is_up() && down) open(now);
 }
 
 void Breaker::reset() {

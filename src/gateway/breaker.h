@@ -25,7 +25,8 @@ class Breaker {
 
   State state() const { return state_; }
   // It was seen up and has not failed since: requests may be for it.
-  bool is_up() const { return state_ == State::closed || state_ == State::half_open; }
+  static constexpr bool is_up(State state) { return state == State::closed || state == State::half_open; }
+  bool is_up() const { return is_up(state_); }
   // True when a request may be sent now. In half_open that is one at a time.
   bool admits() const { return state_ == State::closed || (state_ == State::half_open && !trial_); }
 

@@ -97,10 +97,8 @@ void Metrics::memory(double used, int level) {
 std::string Metrics::text(const Dispatcher& dispatcher, int connections) {
   std::vector<int> running(families_->names.size()), up(families_->names.size());
   for (const Dispatcher::Instance& instance : dispatcher.instances()) {
-    const Breaker::State state = instance.breaker.state();
     running[instance.upstream] += instance.running;
-    up[instance.upstream] += !instance.draining && !instance.preparing &&
-                             (state == Breaker::State::closed || state == Breaker::State::half_open);
+    up[instance.upstream] += !instance.draining && !instance.preparing && instance.breaker.is_up();
   }
   for (size_t u = 0; u < running.size(); ++u) {
     families_->running.Add(families_->of(u)).Set(running[u]);

@@ -16,10 +16,6 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kPatience{900};
 constexpr size_t kAnswerBytes = 1u << 20;
 
-bool takes_requests(Breaker::State state) {
-  return state == Breaker::State::closed || state == Breaker::State::half_open;
-}
-
 struct Finding {
   Probe result = Probe::ok;
   std::string reason;  // of one that is not ok
@@ -51,8 +47,8 @@ void tell(Core& core, size_t index, Breaker::State before, const std::string& re
   const Dispatcher::Instance& instance = core.dispatcher.instances()[index];
   const Breaker::State after = instance.breaker.state();
   const std::string reason_before = std::exchange(core.not_up[index], reason);
-  if (takes_requests(after) != takes_requests(before)) {
-    core.note(instance.upstream, takes_requests(after) ? "up" : "down: " + reason);
+  if (Breaker::is_up(after) != Breaker::is_up(before)) {
+    core.note(instance.upstream, Breaker::is_up(after) ? "up" : "down: " + reason);
   } else if (after == Breaker::State::starting && reason != reason_before &&
              !core.upstreams[instance.upstream].config.supervised()) {
     core.note(instance.upstream, "not up: " + reason);
@@ -72,7 +68,7 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
       if (peer == core.peers[index]) instance.breaker.probed(found.result, busy, core.now());
       const Breaker::State after = instance.breaker.state();
       tell(core, index, before, found.reason);
-      if (before != after && takes_requests(after)) came_up(index);
+      if (before != after && Breaker::is_up(after)) came_up(index);
     }
     core.settle();  // the queue's time limit is kept here too
     timer.expires_after(kProbeInterval);
