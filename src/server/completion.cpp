@@ -44,6 +44,7 @@ void Completion::start(Setup setup, ApiRequest request, std::vector<std::vector<
   auto self = std::make_shared<Completion>(std::move(setup), std::move(request), std::move(prompts));
   if (Status status = self->submit(); !status) {
     self->cancel_all();
+    self->setup_.model.reset();
     self->setup_.exchange->reply(error_response(status.error()));
     return;
   }
@@ -194,12 +195,12 @@ void Completion::emit(size_t index, Delta delta, bool last) {
 void Completion::fail(const Error& error) {
   over(error.code);
   cancel_all();
+  setup_.model.reset();
   if (!request_.stream) return setup_.exchange->reply(error_response(error));
   setup_.exchange->write(net::sse_event(error_body(error)));
   setup_.exchange->end(true);
 }
 
-// The lease ends before the answer does: whoever has the answer may ask for a model that needs this one's memory.
 void Completion::complete() {
   over("complete");
   setup_.model.reset();

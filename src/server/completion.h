@@ -21,6 +21,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
  public:
   using Clock = std::chrono::steady_clock;
   struct Setup {
+    // Let go before any answer is out, refusals too: whoever has it may ask for a model that needs this one's memory.
     std::shared_ptr<const ServedModel> model;
     std::shared_ptr<net::Exchange> exchange;
     std::function<void(std::function<void()>)> post;  // to the I/O thread
