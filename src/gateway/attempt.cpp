@@ -9,7 +9,6 @@
 #include "gateway/answer.h"
 #include "gateway/on_worker.h"
 #include "net/sse.h"
-#include "server/error_response.h"
 
 namespace martlet::gateway {
 
@@ -87,7 +86,7 @@ asio::awaitable<Outcome> Attempt::run() {
   if (upstream_.text) {
     Result<std::string> ids = co_await tokenized();
     if (incoming_.left || outrun()) co_return failed({});
-    if (!ids) co_return refused(ids.error());
+    if (!ids) co_return refused(std::move(ids.error()));
     body = std::move(*ids);
     if (is_chat()) shape_.emplace();
   }
@@ -169,20 +168,19 @@ Outcome Attempt::failed(Error error) {
   judge(error);
   if (incoming_.left || outrun()) {
     core_.metrics.attempt(upstream_index_, incoming_.left ? "abandoned" : "outrun");
-    return {incoming_.left, {}};
+    return {incoming_.left, {}, std::nullopt};
   }
   core_.note_failure(upstream_index_, error);
   core_.metrics.attempt(upstream_index_, says_nothing_of_health(error) ? "refused" : "failed");
-  return {false, std::move(error)};
+  return {false, std::move(error), std::nullopt};
 }
 
-Outcome Attempt::refused(const Error& error) {
+// That a request cannot become token ids is a property of this upstream: one that gets text may do what was asked for.
+Outcome Attempt::refused(Error error) {
   breaker().abandoned(granted_.era);
-  incoming_.tries.speaks(id_);
-  incoming_.has_speaker();
+  incoming_.tries.refused();
   core_.metrics.attempt(upstream_index_, "refused");
-  incoming_.exchange->reply(incoming_.named(server::error_response(error), &upstream_));
-  return {true, {}};
+  return {false, std::move(error), std::nullopt};
 }
 
 // What the failure of a request says of its instance.
@@ -231,14 +229,22 @@ void Attempt::show_drafts() {
   core_.metrics.acceptance(upstream_index_, drafts.acceptance(), drafts.drafts(core_.now()));
 }
 
-// An answer to the client's own mistake: any other upstream would give it too.
+// An answer to the client's own mistake: any other upstream would give it too. One that is being asked already may
+// know better (its context may be larger), so it is waited for.
 asio::awaitable<Outcome> Attempt::relay_refusal(const net::HttpAnswerHead& head) {
   Result<std::string> text = co_await call_->read_all(kAnswerBytes);
-  if (!text || !speaks()) co_return failed(text ? Error() : std::move(text.error()));
-  core_.metrics.attempt(upstream_index_, "answered");
+  if (!text || incoming_.left || outrun()) co_return failed(text ? Error() : std::move(text.error()));
   const std::string_view words = shows_key(*text) ? std::string_view() : *text;
-  incoming_.exchange->reply(incoming_.named(refusal_response(head.status, words), &upstream_));
-  co_return Outcome{true, {}};
+  net::HttpResponse response = incoming_.named(refusal_response(head.status, words), &upstream_);
+  if (incoming_.tries.running() > 1) {
+    breaker().succeeded(granted_.era);
+    core_.metrics.attempt(upstream_index_, "refused");
+    co_return Outcome{false, {}, std::move(response)};
+  }
+  speaks();
+  core_.metrics.attempt(upstream_index_, "answered");
+  incoming_.exchange->reply(std::move(response));
+  co_return Outcome{true, {}, std::nullopt};
 }
 
 asio::awaitable<Outcome> Attempt::relay_whole(int status) {
@@ -261,7 +267,7 @@ asio::awaitable<Outcome> Attempt::relay_whole(int status) {
   response.status = status;
   response.body = with_member_replaced(*text, "model", model_json());
   incoming_.exchange->reply(incoming_.named(std::move(response), &upstream_));
-  co_return Outcome{true, {}};
+  co_return Outcome{true, {}, std::nullopt};
 }
 
 // Until the client has taken enough of what it has.
@@ -349,7 +355,7 @@ asio::awaitable<Outcome> Attempt::relay_stream() {
     // What follows the end of the stream is the connection's, so that it can serve again: the client need not wait.
     [[maybe_unused]] const Result<std::string> rest = co_await call_->read();
   }
-  co_return Outcome{true, {}};
+  co_return Outcome{true, {}, std::nullopt};
 }
 
 }  // namespace martlet::gateway

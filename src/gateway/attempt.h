@@ -20,6 +20,7 @@
 #include "net/event_reader.h"
 #include "net/exchange.h"
 #include "net/http_call.h"
+#include "net/http_message.h"
 
 namespace martlet::gateway {
 
@@ -46,7 +47,10 @@ struct Incoming {
 // How an attempt ended.
 struct Outcome {
   bool answered = false;  // the client has its answer from here, or has left
-  Error error;            // otherwise; without a code: another attempt was faster
+  // Otherwise; without a code: another attempt was faster. ErrorKind::request: this upstream cannot be asked for that.
+  Error error;
+  // The upstream's own, while another attempt ran: the client's if that one does not answer.
+  std::optional<net::HttpResponse> refusal;
 };
 
 // An instance that was granted, as it was then.
@@ -86,8 +90,8 @@ class Attempt {
   bool speaks();
   bool outrun() const { return incoming_.tries.outrun(id_); }
   Outcome failed(Error error);
-  // The client's mistake, found before the upstream was asked.
-  Outcome refused(const Error& error);
+  // It cannot be sent to this upstream; another may take it.
+  Outcome refused(Error error);
   void judge(const Error& error);
   void learn(const AnswerFacts& facts);
   void learn_from_arrivals();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/as_tuple.hpp>
@@ -44,12 +45,14 @@ class Forward : public std::enable_shared_from_this<Forward> {
  private:
   asio::awaitable<void> run();
   asio::awaitable<Result<Granted>> acquire();
-  asio::awaitable<Outcome> race(Granted granted);
+  asio::awaitable<void> race(Granted granted);
   asio::awaitable<void> run_beside(std::shared_ptr<Attempt> attempt);
   void plan_tokens();
   // `patience`: how long it may be silent before another is asked beside it; 0: for ever.
   std::shared_ptr<Attempt> begin(Granted granted, Duration patience);
   void launch(Granted granted, Duration patience);
+  // One that has ended.
+  void take(const Attempt& attempt, Outcome outcome);
   std::optional<Granted> take_free();
   void cancel_others();
   void leave();
@@ -61,7 +64,8 @@ class Forward : public std::enable_shared_from_this<Forward> {
   Wish wish_;
   asio::steady_timer wake_;  // cancelled to wake run()
   std::vector<std::shared_ptr<Attempt>> attempts_;
-  std::optional<Outcome> outcome_;  // of those that run beside each other: the answer, or the last failure
+  Outcome outcome_;        // of all attempts so far
+  bool was_kept_ = false;  // the connection of the one that it is of
 };
 
 void Forward::plan_tokens() {
@@ -121,10 +125,24 @@ std::shared_ptr<Attempt> Forward::begin(Granted granted, Duration patience) {
   return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, granted, id));
 }
 
+// An answer comes before an upstream's refusal, that before a failure, of which the last counts. That an upstream
+// cannot be asked is the client's to know only where nothing else went wrong: what failed may go well the next time.
+void Forward::take(const Attempt& attempt, Outcome outcome) {
+  incoming_.tries.ended();
+  const bool refused = outcome.error.kind == ErrorKind::request;
+  const auto& instances = core_.dispatcher.instances();
+  for (size_t i = 0; refused && i < instances.size(); ++i) {
+    if (instances[i].upstream == attempt.upstream()) wish_.tried.push_back(i);
+  }
+  if (outcome_.answered || (outcome_.refusal && !outcome.answered)) return;
+  if (refused && !outcome_.error.code.empty()) return;
+  outcome_ = std::move(outcome);
+  was_kept_ = attempt.was_kept();
+}
+
 asio::awaitable<void> Forward::run_beside(std::shared_ptr<Attempt> attempt) {
   Outcome outcome = co_await attempt->run();
-  if (!outcome_ || !outcome_->answered) outcome_ = std::move(outcome);
-  incoming_.tries.ended();
+  take(*attempt, std::move(outcome));
   wake_.cancel();
 }
 
@@ -135,15 +153,15 @@ void Forward::launch(Granted granted, Duration patience) {
 }
 
 // One attempt; a second beside it when the first keeps the client waiting for longer than its upstream may.
-asio::awaitable<Outcome> Forward::race(Granted granted) {
+asio::awaitable<void> Forward::race(Granted granted) {
   Tries& tries = incoming_.tries;
   const size_t upstream = core_.dispatcher.instances()[granted.instance].upstream;
   const Duration patience = core_.upstreams[upstream].config.hedge_after;
   if (patience == Duration{} || tries.begun() > 0) {
     const std::shared_ptr<Attempt> attempt = begin(granted, Duration{});
     Outcome outcome = co_await attempt->run();
-    tries.ended();
-    co_return outcome;
+    take(*attempt, std::move(outcome));
+    co_return;
   }
   launch(granted, patience);
   while (tries.running() > 0) {
@@ -154,29 +172,28 @@ asio::awaitable<Outcome> Forward::race(Granted granted) {
     wake_.expires_at(tries.due().value_or(core_.now() + kLong));
     co_await wake_.async_wait(kTuple);
   }
-  co_return std::move(*outcome_);
 }
 
 asio::awaitable<void> Forward::run() {
   plan_tokens();
-  Error last;
-  while (incoming_.tries.more()) {
+  while (incoming_.tries.more() && !outcome_.answered && !outcome_.refusal) {
     Result<Granted> granted = co_await acquire();
     // The peer may just have been closing a connection that was kept: where there is nobody else, that is no verdict.
-    if (!granted && !attempts_.empty() && attempts_.back()->was_kept() && last.code == "upstream_disconnected") {
+    if (!granted && outcome_.error.code == "upstream_disconnected" && std::exchange(was_kept_, false)) {
       wish_.tried.clear();
       granted = co_await acquire();
     }
     if (!granted) {
-      if (attempts_.empty()) last = granted.error();
+      if (attempts_.empty()) outcome_.error = granted.error();
       break;
     }
     if (!attempts_.empty()) core_.metrics.failover(attempts_.back()->upstream());
-    Outcome outcome = co_await race(*granted);
-    if (outcome.answered) co_return;
-    last = std::move(outcome.error);
+    co_await race(*granted);
   }
-  if (!incoming_.left) incoming_.exchange->reply(incoming_.named(upstream_error_response(last), nullptr));
+  if (outcome_.answered || incoming_.left) co_return;
+  net::HttpResponse response = outcome_.refusal ? std::move(*outcome_.refusal)
+                                                : incoming_.named(upstream_error_response(outcome_.error), nullptr);
+  incoming_.exchange->reply(std::move(response));
 }
 
 std::optional<size_t> find_model(const Core& core, const std::string& name) {

@@ -20,9 +20,12 @@ class Tries {
   Id began(Time now, Duration patience) {
     ++running_;
     due_ = patience > Duration{} && begun_ + 1 < kMost ? std::optional(now + patience) : std::nullopt;
-    return begun_++;
+    ++begun_;
+    return next_++;
   }
   void ended() { --running_; }
+  // One that was begun was never sent: it took nothing of anybody, and does not count.
+  void refused() { --begun_; }
   // Once, when the one that runs has used up its patience: whoever asks tries to begin another.
   bool hedges(Time now) {
     if (!due_ || now < *due_ || !more() || running_ == 0) return false;
@@ -40,10 +43,11 @@ class Tries {
   // Another was faster.
   bool outrun(Id id) const { return speaker_ && *speaker_ != id; }
 
-  int begun() const { return begun_; }
+  int begun() const { return begun_; }  // of those that count
   int running() const { return running_; }
 
  private:
+  Id next_ = 0;
   int begun_ = 0, running_ = 0;
   std::optional<Time> due_;
   std::optional<Id> speaker_;

@@ -232,6 +232,12 @@ def test_a_competitor_may_lose_fail_or_be_the_only_one_that_answers(hedged):
     assert ask()[2]["from"] == "a"
     a.mode, b.mode, b.first_delay = 500, "ok", 0.6
     assert ask()[2]["from"] == "b"
+    # One that refuses does not speak for another that is still being asked.
+    a.mode, a.first_delay, b.mode, b.first_delay = "ok", 0.6, 413, 0
+    assert ask()[2]["from"] == "a"
+    a.mode = 500
+    assert ask()[0] == 413
+    a.first_delay = 0
     asked, a.mode, b.mode, b.first_delay = len(a.requests) + len(b.requests), 500, 500, 0
     assert code_of(ask()) == (502, "upstream_error")
     assert len(a.requests) + len(b.requests) == asked + 2, "two tries in all"

@@ -97,6 +97,32 @@ def test_upstreams_that_get_token_ids_see_nothing_else(program, nano):
             assert "d: has another vocabulary than its file: gets no request" in gateway.log()
 
 
+def test_what_cannot_be_sent_as_token_ids_is_asked_of_others(program, nano):
+    tools = CHAT | {"model": "nano", "tools": [{"type": "function", "function": {"name": "f"}}]}
+    alike = dict(serves="nano", accept_differences=["all"])
+    with Stub("text") as text, Stub("ids") as ids, Stub("more") as more:
+        with_text = lambda **how: openai_upstream("text", text, **alike, **how)
+        with_ids = lambda stub, **how: tokenized(stub.name, stub.url, nano, **alike | how)
+        with Gateway(program, {"upstreams": [with_text(hedge_after_ms=200), with_ids(ids, standby=True)]}).wait_up() as gateway:
+            ask = lambda body: gateway.post("/v1/chat/completions", body)
+            text.first_delay = 0.6
+            assert ask(CHAT | {"model": "nano"})[2]["from"] == "ids", "the faster one"
+            status, _, answer = ask(tools)
+            assert status == 200 and answer["from"] == "text", "asked beside it in vain"
+            text.first_delay, text.mode = 0, 500
+            status, _, answer = ask(tools)
+            assert status == 502 and answer["error"]["code"] == "upstream_error", "what failed may go well the next time"
+            text.mode = "ok"
+        with Gateway(program, {"upstreams": [with_ids(ids), with_ids(more), with_text(standby=True)]}).wait_up() as gateway:
+            asked = len(ids.requests) + len(more.requests)
+            status, _, answer = gateway.post("/v1/chat/completions", tools)
+            assert status == 200 and answer["from"] == "text"
+            assert len(ids.requests) + len(more.requests) == asked
+        with Gateway(program, {"upstreams": [with_ids(ids), with_ids(more)]}).wait_up() as gateway:
+            status, _, answer = gateway.post("/v1/chat/completions", tools)
+            assert status == 400 and answer["error"]["code"] == "unsupported_parameter" and answer["error"]["param"] == "tools"
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     """Of this address, and of another."""

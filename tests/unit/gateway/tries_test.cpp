@@ -42,6 +42,22 @@ TEST(Tries, OneThatAnswersIsNotHedgedHoweverLongItTakes) {
   EXPECT_FALSE(tries.hedges(Time{} + 1h));
 }
 
+TEST(Tries, OneThatWasNeverSentDoesNotCount) {
+  Tries tries;
+  const Tries::Id first = tries.began(Time{}, 50ms);
+  ASSERT_TRUE(tries.hedges(Time{} + 50ms));
+  const Tries::Id second = tries.began(Time{} + 50ms, 0s);
+  tries.refused();
+  tries.ended();
+  EXPECT_FALSE(tries.outrun(first)) << "it goes on";
+  EXPECT_FALSE(tries.hedges(Time{} + 1h));
+  tries.ended();
+  EXPECT_TRUE(tries.more());
+  const Tries::Id third = tries.began(Time{} + 1h, 0s);
+  EXPECT_TRUE(third != first && third != second);
+  EXPECT_FALSE(tries.more());
+}
+
 TEST(Tries, OneThatHasFailedIsNotHedged) {
   Tries tries;
   tries.began(Time{}, 50ms);
