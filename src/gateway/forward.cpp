@@ -12,6 +12,7 @@
 
 #include "gateway/answer.h"
 #include "gateway/attempt.h"
+#include "gateway/on_worker.h"
 #include "server/error_response.h"
 
 namespace martlet::gateway {
@@ -219,7 +220,8 @@ void forward(Core& core, std::shared_ptr<net::Exchange> exchange) {
   const std::string& body = exchange->request().body;
   if (body.size() <= kInlineBody) return begin(core, exchange, inspect_request(body));
   core.http->work([&core, exchange] {
-    auto facts = std::make_shared<Result<RequestFacts>>(inspect_request(exchange->request().body));
+    auto inspect = [&] { return inspect_request(exchange->request().body); };
+    auto facts = std::make_shared<Result<RequestFacts>>(caught(inspect));
     core.http->post([&core, exchange, facts] { begin(core, exchange, std::move(*facts)); });
   });
 }
