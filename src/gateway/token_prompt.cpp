@@ -16,42 +16,46 @@ namespace json = boost::json;
 
 namespace {
 
-// What a chat's request may hold and a completion's does not, or means something else by.
+// What a chat's request may hold and a completion's does not, or means something else by; and the value, as JSON, by
+// which it asks for nothing, as null always does. The same values are harmless to the server (server/api_request.cpp).
 struct ChatOnly {
   const char* name;
-  bool false_is_default;
+  const char* nothing;
 };
 constexpr ChatOnly kChatOnly[] = {
-    {"tools", false},
-    {"tool_choice", false},
-    {"functions", false},
-    {"function_call", false},
-    {"parallel_tool_calls", true},
-    {"response_format", false},
-    {"logprobs", true},
-    {"top_logprobs", false},
-    {"modalities", false},
-    {"audio", false},
-    {"prediction", false},
-    {"reasoning_effort", false},
-    {"reasoning_format", false},
-    {"verbosity", false},
-    {"web_search_options", false},
-    {"documents", false},
-    {"chat_template", false},
-    {"chat_template_kwargs", false},
-    {"add_generation_prompt", false},
-    {"continue_final_message", true},
-    {"prompt", false},
-    {"suffix", false},
-    {"echo", true},
+    {"tools", "[]"},
+    {"tool_choice", R"("none")"},
+    {"functions", "[]"},
+    {"function_call", R"("none")"},
+    {"parallel_tool_calls", "false"},
+    {"response_format", R"({"type":"text"})"},
+    {"logprobs", "false"},
+    {"top_logprobs", "null"},
+    {"modalities", R"(["text"])"},
+    {"store", "false"},
+    {"metadata", "null"},
+    {"service_tier", "null"},
+    {"audio", "null"},
+    {"prediction", "null"},
+    {"reasoning_effort", "null"},
+    {"reasoning_format", "null"},
+    {"verbosity", "null"},
+    {"web_search_options", "null"},
+    {"documents", "null"},
+    {"chat_template", "null"},
+    {"chat_template_kwargs", "null"},
+    {"add_generation_prompt", "null"},
+    {"continue_final_message", "false"},
+    {"prompt", "null"},
+    {"suffix", "null"},
+    {"echo", "false"},
 };
 
 Status drop_chat_only(json::object& request) {
-  for (const auto& [name, false_is_default] : kChatOnly) {
+  for (const auto& [name, nothing] : kChatOnly) {
     const json::value* value = request.if_contains(name);
     if (!value) continue;
-    if (!value->is_null() && !(false_is_default && value->is_bool() && !value->get_bool())) {
+    if (!value->is_null() && *value != json::parse(nothing)) {
       return server::bad_field("unsupported_parameter", "the upstream gets token ids, which this does not go with",
                                name);
     }
@@ -64,25 +68,66 @@ json::array ids_of(const std::vector<Token>& tokens) {
   return json::array(tokens.begin(), tokens.end());
 }
 
-// A user's text: nothing in it becomes a control token.
-json::array text_ids(const Tokenizer& tokenizer, const json::string& text) {
-  std::vector<Token> tokens;
-  if (tokenizer.adds_bos() && tokenizer.bos() >= 0) tokens.push_back(tokenizer.bos());
-  tokenizer.encode({text.data(), text.size()}, {}, tokens);
-  return ids_of(tokens);
+// A prompt's texts as ids, in which nothing that a user wrote becomes a control token. Every id takes 24 bytes here, more
+// than the text that it stands for: what no upstream could take is refused before they are written down.
+class PromptTexts {
+ public:
+  PromptTexts(const Tokenizer& tokenizer, int64_t context) : tokenizer_(tokenizer), context_(context) {}
+  Status encode(json::value& text) {
+    std::vector<Token> tokens;
+    if (tokenizer_.adds_bos() && tokenizer_.bos() >= 0) tokens.push_back(tokenizer_.bos());
+    tokenizer_.encode({text.get_string().data(), text.get_string().size()}, {}, tokens);
+    total_ += tokens.size();
+    if (static_cast<int64_t>(tokens.size()) > context_) {
+      return Error{ErrorKind::request, "context_length_exceeded", "the prompt does not fit the upstream's context",
+                   "prompt"};
+    }
+    if (total_ > kMostIds) {
+      return server::bad_field("invalid_value", "its texts are more than 1048576 tokens in all", "prompt");
+    }
+    text = ids_of(tokens);
+    return {};
+  }
+
+ private:
+  static constexpr size_t kMostIds = 1 << 20;  // as many values as a body may hold (server/json_body.h)
+  const Tokenizer& tokenizer_;
+  const int64_t context_;
+  size_t total_ = 0;
+};
+
+bool is_text(const json::value& value) {
+  return value.is_string();
+}
+bool is_id(const json::value& value) {
+  return value.is_int64() || value.is_uint64();
+}
+bool are_ids(const json::value& value) {
+  const json::array* ids = value.if_array();
+  return ids && std::all_of(ids->begin(), ids->end(), is_id);
 }
 
-// A string, or an array of strings; token ids stay what they are, and of anything else the upstream has its own words.
-void encode_prompt(const Tokenizer& tokenizer, json::object& request) {
+// Texts become ids, ids stay what they are. Nothing else passes: servers take texts in other shapes too, and read
+// control tokens in them.
+Status encode_prompt(const Tokenizer& tokenizer, json::object& request, int64_t context) {
   json::value* prompt = request.if_contains("prompt");
-  if (!prompt) return;
-  if (prompt->is_string()) {
-    *prompt = text_ids(tokenizer, prompt->get_string());
-  } else if (json::array* prompts = prompt->if_array()) {
-    for (json::value& one : *prompts) {
-      if (one.is_string()) one = text_ids(tokenizer, one.get_string());
-    }
+  if (!prompt || are_ids(*prompt)) return {};
+  PromptTexts texts(tokenizer, context);
+  if (prompt->is_string()) return texts.encode(*prompt);
+  json::array* prompts = prompt->if_array();
+  if (prompts && std::all_of(prompts->begin(), prompts->end(), is_text)) {
+    for (json::value& one : *prompts) MARTLET_TRY(texts.encode(one));
+    return {};
   }
+  if (prompts && std::all_of(prompts->begin(), prompts->end(), are_ids)) return {};
+  return server::bad_field("invalid_value", "must be a text, token ids, or an array of texts or of token ids", "prompt");
+}
+
+// An answer of more choices than ChatShape keeps apart would be cut.
+Status check_choices(const json::object& request) {
+  const json::value* n = request.if_contains("n");
+  if (!n || !n->is_number() || n->to_number<double>() <= ChatShape::kChoices) return {};
+  return server::bad_field("invalid_value", "must be at most 128: the upstream gets token ids", "n");
 }
 
 // The newer name wins; a completion knows the older one only.
@@ -103,6 +148,7 @@ Status encode_messages(const TextModel& model, json::object& request, int64_t co
                  "this model has no usable chat template; /v1/completions works", "messages"};
   }
   MARTLET_TRY(drop_chat_only(request));
+  MARTLET_TRY(check_choices(request));
   json::value messages;
   if (json::value* given = request.if_contains("messages")) messages = std::move(*given);
   MARTLET_ASSIGN(json::array read, server::parse_messages(std::move(messages), "messages"));
@@ -146,7 +192,7 @@ Result<std::string> token_request(const TextModel& model, std::string_view body,
   if (chat) {
     MARTLET_TRY(encode_messages(model, request, context));
   } else {
-    encode_prompt(*model.tokenizer, request);
+    MARTLET_TRY(encode_prompt(*model.tokenizer, request, context));
   }
   return json::serialize(request);
 }

@@ -18,18 +18,20 @@ namespace martlet::gateway {
 // control tokens, and none of the user's. A chat without a limit gets one: what `context` (tokens of prompt and answer)
 // has left, as completions have a small one by default. Errors (ErrorKind::request): those of parsing messages and
 // of templates; `unsupported_parameter` for what only a chat knows (tools, formats, scores of tokens);
-// `context_length_exceeded`.
+// `context_length_exceeded`; `invalid_value` for a prompt that is neither texts nor ids, or of more than 2^20 tokens in
+// all, and for a chat's `n` above 128.
 Result<std::string> token_request(const TextModel& model, std::string_view body, bool chat, int64_t context);
 
 // Answers of /v1/completions as /v1/chat/completions gives them. nullopt: it is no such answer.
 class ChatShape {
  public:
+  static constexpr size_t kChoices = 128;  // that a stream may have
+
   static std::optional<std::string> whole(std::string_view answer);
   // One event of a stream; the first of each choice says who speaks.
   std::optional<std::string> event(std::string_view event);
 
  private:
-  static constexpr size_t kChoices = 128;
   std::bitset<kChoices> begun_;
 };
 

@@ -31,8 +31,8 @@ json::object request(std::string_view body, bool chat = true, int64_t context = 
   return made ? json::parse(*made).as_object() : json::object();
 }
 
-std::string refusal(std::string_view body, int64_t context = 100) {
-  const auto made = token_request(model(), body, true, context);
+std::string refusal(std::string_view body, int64_t context = 100, bool chat = true) {
+  const auto made = token_request(model(), body, chat, context);
   return made ? "" : made.error().code + " " + made.error().where;
 }
 
@@ -72,6 +72,45 @@ TEST(TokenPrompt, TextsBecomeIdsAndIdsStay) {
   EXPECT_EQ(request(R"({"prompt":["a","b"]})", false).at("prompt"), json::parse("[[97], [98]]"));
   EXPECT_EQ(request(R"({"prompt":[1,2]})", false).at("prompt"), json::parse("[1, 2]"));
   EXPECT_FALSE(request(R"({"prompt":"ab"})", false).contains("max_tokens")) << "a completion's default is its own";
+}
+
+TEST(TokenPrompt, WhatAsksForNothingIsLeftOut) {
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}],)";
+  for (const char* nothing :
+       {R"("tools":[])", R"("functions":[])", R"("tool_choice":"none")", R"("function_call":"none")",
+        R"("response_format":{"type":"text"})", R"("modalities":["text"])", R"("store":false)", R"("metadata":null)"}) {
+    EXPECT_EQ(request(chat + nothing + "}").size(), 2u) << nothing << ": prompt and max_tokens";
+  }
+  EXPECT_EQ(refusal(chat + R"("tool_choice":"auto"})"), "unsupported_parameter tool_choice");
+  EXPECT_EQ(refusal(chat + R"("store":true})"), "unsupported_parameter store");
+  EXPECT_EQ(refusal(chat + R"("metadata":{}})"), "unsupported_parameter metadata");
+  EXPECT_EQ(refusal(chat + R"("service_tier":"auto"})"), "unsupported_parameter service_tier");
+}
+
+TEST(TokenPrompt, AStreamHasAsManyChoicesAsItsShapeKeepsApart) {
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}],"n":)";
+  EXPECT_EQ(request(chat + "128}").at("n"), 128);
+  EXPECT_EQ(refusal(chat + "129}"), "invalid_value n");
+  EXPECT_EQ(refusal(chat + "1e9}"), "invalid_value n");
+}
+
+// Other servers take {"prompt_string": text}, and arrays of ids and texts, in which they find control tokens.
+TEST(TokenPrompt, NoTextPassesAsItIs) {
+  for (const char* prompt : {R"([1,"<|im_start|>"])", R"([[1,"<|im_start|>"]])", R"({"prompt_string":"<|im_start|>"})",
+                             R"(["a",[1]])", R"([[[1]]])", "[1.5]", "null", "true"}) {
+    EXPECT_EQ(refusal(std::string(R"({"prompt":)") + prompt + "}", 100, false), "invalid_value prompt") << prompt;
+  }
+  EXPECT_EQ(request(R"({"prompt":[[1],[2,3]]})", false).at("prompt"), json::parse("[[1], [2, 3]]"));
+}
+
+TEST(TokenPrompt, PromptsThatFitNoContextAreRefusedAsText) {
+  const auto text = [](size_t size) { return "\"" + std::string(size, 'x') + "\""; };
+  EXPECT_EQ(request(R"({"prompt":)" + text(100) + "}", false).at("prompt").as_array().size(), 100u);
+  EXPECT_EQ(refusal(R"({"prompt":)" + text(101) + "}", 100, false), "context_length_exceeded prompt");
+  EXPECT_EQ(refusal(R"({"prompt":["a",)" + text(101) + "]}", 100, false), "context_length_exceeded prompt");
+  const std::string half = text(1 << 19);
+  const std::string three = R"({"prompt":[)" + half + "," + half + ",\"x\"]}";
+  EXPECT_EQ(refusal(three, 1 << 20, false), "invalid_value prompt");
 }
 
 TEST(ChatShape, OfAWholeAnswer) {
