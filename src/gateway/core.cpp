@@ -70,7 +70,7 @@ Core::Core(GatewayConfig given, bool json_log)
 }
 
 void Core::place(size_t upstream) {
-  dispatcher.set_apart(upstream, !upstreams[upstream].alike || !upstreams[upstream].takes_ids);
+  dispatcher.set_apart(upstream, !upstreams[upstream].alike || !upstreams[upstream].takes_ids.value_or(true));
 }
 
 // An upstream alone, or one that may differ as it likes, has nothing to show.

@@ -40,7 +40,7 @@ struct Upstream {
   std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
   bool alike = false;                      // it was compared and does as the reference, or need not be
-  bool takes_ids = true;                   // where it gets token ids: it does as it should with them
+  std::optional<bool> takes_ids;           // where it gets token ids: it does as it should; absent until it has shown
 };
 
 struct Core {

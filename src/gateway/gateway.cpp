@@ -203,7 +203,7 @@ json::object Gateway::State::describe(size_t upstream) const {
   }
   const UpstreamConfig& config = core.upstreams[upstream].config;
   json::array different(core.upstreams[upstream].different.begin(), core.upstreams[upstream].different.end());
-  if (!core.upstreams[upstream].takes_ids) different.emplace_back("token_ids");
+  if (!core.upstreams[upstream].takes_ids.value_or(true)) different.emplace_back("token_ids");
   return {{"name", config.name},
           {"kind", kind_name(config.kind)},
           {"serves", config.serves},
@@ -252,7 +252,7 @@ void Gateway::State::connect() {
 void Gateway::State::begin() {
   supervisor.start();
   start_probes(core, [this](size_t instance) { prepare(core, instance); });
-  watch_versions(core);
+  watch_upstreams(core);
   watch_drafts(core);
   watch_pressure(core, supervisor, make_pressure_sources(core.config));
 }

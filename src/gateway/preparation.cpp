@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::chrono::seconds kVersionInterval{5};
+constexpr std::chrono::seconds kWatchInterval{5};
 constexpr std::chrono::seconds kElection{3};  // how long a better upstream may take to become the one to compare with
 
 class Preparation {
@@ -46,11 +46,14 @@ class Preparation {
   asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body) {
     return ask_text(path, body.empty() ? "" : json::serialize(body));
   }
-  // The answer to a chat, asked for as this upstream is asked.
+  // The answer to a prompt, asked for as this upstream is asked.
   struct Said {
     std::string text, finish, prompt_tokens;  // empty where it does not say
   };
+  asio::awaitable<std::optional<Said>> generate(json::object body, bool chat, int tokens);
   asio::awaitable<std::optional<Said>> ask_chat(json::array messages, int tokens);
+  asio::awaitable<std::optional<Said>> ask_bare();
+  bool can_chat() const;
   asio::awaitable<void> ask_tokens();
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
@@ -81,25 +84,40 @@ asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* p
   co_return std::move(value.get_object());
 }
 
-asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_chat(json::array messages, int tokens) {
+asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::object body, bool chat, int tokens) {
   const UpstreamConfig& config = upstream_.config;
   const bool ids = upstream_.text != nullptr;
-  json::object body{
-      {"model", config.model}, {"messages", std::move(messages)}, {"max_tokens", tokens}, {"temperature", 0}};
+  body["model"] = json::value(config.model);
+  body["max_tokens"] = tokens;
+  body["temperature"] = 0;
   std::string text = json::serialize(body);
+  status_ = 0;
   if (ids) {
-    auto make = [model = upstream_.text, text, context = config.context] {
-      return token_request(*model, text, true, context);
+    auto make = [model = upstream_.text, text, chat, context = config.context] {
+      return token_request(*model, text, chat, context);
     };
     Result<std::string> made = co_await on_worker(core_, std::move(make));
     if (!made) co_return std::nullopt;
     text = std::move(*made);
   }
-  const char* path = ids ? "/v1/completions" : "/v1/chat/completions";
+  const bool as_chat = chat && !ids;
+  const char* path = as_chat ? "/v1/chat/completions" : "/v1/completions";
   std::optional<json::object> answer = co_await ask_text(path, std::move(text));
   if (!answer) co_return std::nullopt;
-  co_return Said{text_at(*answer, ids ? "/choices/0/text" : "/choices/0/message/content"),
+  co_return Said{text_at(*answer, as_chat ? "/choices/0/message/content" : "/choices/0/text"),
                  text_at(*answer, "/choices/0/finish_reason"), text_at(*answer, "/usage/prompt_tokens")};
+}
+
+asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_chat(json::array messages, int tokens) {
+  json::object body{{"messages", std::move(messages)}};
+  std::optional<Said> said = co_await generate(std::move(body), true, tokens);
+  co_return said;
+}
+
+asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_bare() {
+  json::object body{{"prompt", kBareText}};
+  std::optional<Said> said = co_await generate(std::move(body), false, 1);
+  co_return said;
 }
 
 // One token, and one of each shape: what is compiled at a first use is compiled now.
@@ -116,16 +134,29 @@ asio::awaitable<void> Preparation::warm() {
   }
 }
 
+// The first chat of all, as ids: the model's file has a template, and the upstream the room.
+bool Preparation::can_chat() const {
+  const auto counted = upstream_.file_facts.find("template/tokens/0");
+  return counted != upstream_.file_facts.end() && std::stoll(counted->second) < upstream_.config.context;
+}
+
 // They are taken as they are, all of them and no more, by the vocabulary that made them.
 asio::awaitable<void> Preparation::try_ids() {
-  json::array messages = chats()[0];
-  std::optional<Said> said = co_await ask_chat(std::move(messages), 1);
-  // One that is not there or busy has not said anything about them: requests and probes will tell.
-  if (!said && (status_ == 0 || verdict_of(status_) == Verdict::busy || verdict_of(status_) == Verdict::fail))
-    co_return;
-  const char* wrong = said ? "" : "takes no token ids";
   const Fingerprint& file = upstream_.file_facts;
-  const auto sent = file.find("template/tokens/0");
+  const bool chat = can_chat();
+  std::optional<Said> said;
+  if (chat) {
+    json::array messages = chats()[0];
+    said = co_await ask_chat(std::move(messages), 1);
+  } else {
+    said = co_await ask_bare();
+  }
+  // Only what the request itself was answered with says something of ids: one that is not there or busy, that fails, or
+  // does not know our key, model or path (yet) may do well with them.
+  const Verdict verdict = verdict_of(status_);
+  const bool has_said = verdict == Verdict::answer || verdict == Verdict::pass_on;
+  const char* wrong = said || !has_said ? "" : "takes no token ids";
+  const auto sent = file.find(chat ? "template/tokens/0" : "bos/tokens");
   if (said && sent != file.end() && !said->prompt_tokens.empty() && said->prompt_tokens != sent->second) {
     wrong = "counts other token ids than it was sent";
   }
@@ -135,11 +166,13 @@ asio::awaitable<void> Preparation::try_ids() {
     if (expected != file.end() && expected->second != answer) wrong = "has another vocabulary than its file";
   }
   const bool takes = *wrong == 0;
-  if (!still_there()) co_return;
+  if ((takes && !has_said) || !still_there()) co_return;
   const size_t index = core_.dispatcher.instances()[instance_].upstream;
-  if (!takes) core_.note(index, std::string(wrong) + ": gets no request");
+  const bool took = upstream_.takes_ids.value_or(true);
+  if (took != takes) core_.note(index, takes ? "takes token ids now" : std::string(wrong) + ": gets no request");
   upstream_.takes_ids = takes;
   core_.place(index);
+  core_.settle();
 }
 
 // Where servers say what they are; for people, who read a difference beside it.
@@ -191,11 +224,8 @@ asio::awaitable<void> Preparation::ask_chats() {
 }
 
 asio::awaitable<void> Preparation::ask_completion() {
-  json::object body{{"model", upstream_.config.model}, {"prompt", kBareText}, {"max_tokens", 1}, {"temperature", 0}};
-  std::optional<json::object> answer = co_await ask("/v1/completions", std::move(body));
-  if (!answer) co_return;
-  const std::string counted = text_at(*answer, "/usage/prompt_tokens");
-  if (!counted.empty()) seen_["bos/tokens"] = counted;
+  std::optional<Said> said = co_await ask_bare();
+  if (said && !said->prompt_tokens.empty()) seen_["bos/tokens"] = said->prompt_tokens;
 }
 
 asio::awaitable<void> Preparation::compare() {
@@ -249,7 +279,7 @@ asio::awaitable<void> watch_version(Core& core, size_t upstream) {
   asio::steady_timer timer(*core.io);
   const Upstream& watched = core.upstreams[upstream];
   while (!core.closing) {
-    timer.expires_after(kVersionInterval);
+    timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
     // One that said nothing of its version when it was compared is not asked again.
     const std::string before = watched.version;
@@ -260,6 +290,18 @@ asio::awaitable<void> watch_version(Core& core, size_t upstream) {
     if (watched.version == before || !preparation.still_there()) continue;
     core.note(upstream, "has another version: compared again");
     prepare(core, *instance);
+  }
+}
+
+asio::awaitable<void> watch_ids(Core& core, size_t upstream) {
+  asio::steady_timer timer(*core.io);
+  while (!core.closing) {
+    timer.expires_after(kWatchInterval);
+    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    const std::optional<size_t> instance = instance_of(core, upstream);
+    if (!instance || core.upstreams[upstream].takes_ids.value_or(false)) continue;
+    Preparation preparation(core, *instance);
+    co_await preparation.try_ids();
   }
 }
 
@@ -277,9 +319,10 @@ void prepare(Core& core, size_t instance) {
   asio::co_spawn(*core.io, run(core, instance, core.dispatcher.instances()[instance].preparing), asio::detached);
 }
 
-void watch_versions(Core& core) {
+void watch_upstreams(Core& core) {
   for (size_t u = 0; u < core.upstreams.size(); ++u) {
     if (core.needs_comparison(u)) asio::co_spawn(*core.io, watch_version(core, u), asio::detached);
+    if (core.upstreams[u].text) asio::co_spawn(*core.io, watch_ids(core, u), asio::detached);
   }
 }
 

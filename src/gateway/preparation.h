@@ -12,8 +12,8 @@ namespace martlet::gateway {
 // Called when a probe finds an instance up. One that was started, or seen for the first time, takes requests once it
 // has generated a token, seen its shapes and been compared; one that comes back is compared again beside its requests.
 void prepare(Core& core, size_t instance);
-// Asks compared upstreams for their versions every few seconds, until the context ends: one that changed under way is
-// compared again.
-void watch_versions(Core& core);
+// Every few seconds, until the context ends: asks compared upstreams for their versions, and compares one that changed
+// under way again; and tries those again that have not taken token ids as they should.
+void watch_upstreams(Core& core);
 
 }  // namespace martlet::gateway

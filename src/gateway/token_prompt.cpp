@@ -68,8 +68,8 @@ json::array ids_of(const std::vector<Token>& tokens) {
   return json::array(tokens.begin(), tokens.end());
 }
 
-// A prompt's texts as ids, in which nothing that a user wrote becomes a control token. Every id takes 24 bytes here, more
-// than the text that it stands for: what no upstream could take is refused before they are written down.
+// A prompt's texts as ids, in which nothing that a user wrote becomes a control token. Every id takes 24 bytes here,
+// more than the text that it stands for: what no upstream could take is refused before they are written down.
 class PromptTexts {
  public:
   PromptTexts(const Tokenizer& tokenizer, int64_t context) : tokenizer_(tokenizer), context_(context) {}
@@ -120,7 +120,7 @@ Status encode_prompt(const Tokenizer& tokenizer, json::object& request, int64_t 
     return {};
   }
   if (prompts && std::all_of(prompts->begin(), prompts->end(), are_ids)) return {};
-  return server::bad_field("invalid_value", "must be a text, token ids, or an array of texts or of token ids", "prompt");
+  return server::bad_field("invalid_value", "must be a text, token ids, or an array of either", "prompt");
 }
 
 // An answer of more choices than ChatShape keeps apart would be cut.

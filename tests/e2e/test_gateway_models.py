@@ -97,6 +97,26 @@ def test_upstreams_that_get_token_ids_see_nothing_else(program, nano):
             assert "d: has another vocabulary than its file: gets no request" in gateway.log()
 
 
+def test_token_ids_are_tried_again_until_they_are_taken(program, nano):
+    """Of one that says nothing of ids nothing is concluded; one that takes them later gets requests then."""
+    with Stub("loading", mode=404) as loading, Stub("late", mode="text_only") as late:
+        with Gateway(program, {"upstreams": [tokenized(s.name, s.url, nano, serves=s.name) for s in (loading, late)]}) as gateway:
+            differences = lambda name: gateway.upstreams()[name]["differences"]
+            assert eventually(lambda: loading.requests and "token_ids" in differences("late"), 10)
+            assert differences("loading") == []
+            loading.mode, late.mode = "text_only", "ok"
+            assert eventually(lambda: "token_ids" in differences("loading") and differences("late") == [], 15)
+            assert gateway.post("/v1/chat/completions", CHAT | {"model": "late"})[2]["from"] == "late"
+
+
+def test_token_ids_are_tried_where_there_is_no_chat_template(program, nano_with_bad_template):
+    with Stub("a", mode="text_only") as a, Stub("b") as b:
+        upstreams = [tokenized(s.name, s.url, nano_with_bad_template, serves=s.name) for s in (a, b)]
+        with Gateway(program, {"upstreams": upstreams}).wait_up("b") as gateway:
+            assert eventually(lambda: gateway.upstreams()["a"]["differences"] == ["token_ids"], 10)
+            assert b.requests and b.requests[0][2]["max_tokens"] == 1
+
+
 def test_what_cannot_be_sent_as_token_ids_is_asked_of_others(program, nano):
     tools = CHAT | {"model": "nano", "tools": [{"type": "function", "function": {"name": "f"}}]}
     alike = dict(serves="nano", accept_differences=["all"])
