@@ -15,6 +15,8 @@ constexpr Names kNames[] = {
     {"vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"},
 };
 
+constexpr double kMost = 0x1p53;  // what a double counts to one by one; no runtime gets there
+
 // The value of `name{labels} value [time]`; nullopt when the line is another series.
 std::optional<double> value_of(std::string_view line, std::string_view name) {
   if (!line.starts_with(name)) return std::nullopt;
@@ -45,6 +47,7 @@ std::optional<DraftCounters> read_draft_counters(std::string_view metrics) {
       out->accepted += accepted.value_or(0);
     }
   }
+  if (out && (out->drafted > kMost || out->accepted > kMost)) return std::nullopt;
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "gateway/answer.h"
 #include "gateway/ask.h"
 #include "gateway/draft_counters.h"
 
@@ -18,13 +19,21 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::chrono::seconds kInterval{1};
+constexpr std::chrono::seconds kPause{30};  // of one that counts none
 
 // What was read of one process.
 struct Reading {
   std::shared_ptr<net::HttpPeer> peer;
   std::optional<DraftCounters> last;
-  bool counts = true;  // false: its metrics have no drafts, or it has none
+  Time again{};  // not before
 };
+
+// Its metrics have no drafts, or it has no metrics. Whatever else is no count says nothing: the next one may be one.
+bool counts_none(const Asked& asked) {
+  const Verdict verdict = verdict_of(asked.status);
+  if (verdict == Verdict::answer) return !asked.body.empty();
+  return verdict == Verdict::refuse || verdict == Verdict::pass_on;
+}
 
 void learn(Core& core, size_t index, const DraftCounters& before, const DraftCounters& now) {
   Upstream& upstream = core.upstreams[index];
@@ -43,13 +52,19 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
     timer.expires_after(kInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
     // A process that was started anew counts from nothing.
-    if (reading.peer != core.peers[instance]) reading = {core.peers[instance], std::nullopt, true};
-    if (!reading.peer || !reading.counts || !core.dispatcher.instances()[instance].breaker.is_up()) continue;
+    if (reading.peer != core.peers[instance]) reading = {core.peers[instance], std::nullopt, {}};
+    if (!reading.peer || core.now() < reading.again || !core.dispatcher.instances()[instance].breaker.is_up()) continue;
     Asked asked = co_await ask_upstream(core, reading.peer, upstream.config, "/metrics", "");
     if (asked.status == 0 || reading.peer != core.peers[instance]) continue;
     const std::optional<DraftCounters> now = asked.status == 200 ? read_draft_counters(asked.body) : std::nullopt;
-    reading.counts = now.has_value();
-    if (!now || upstream.drafts_told == DraftsTold::answers) continue;
+    if (upstream.drafts_told == DraftsTold::answers) continue;
+    if (!now) {
+      // Until it counts again the pace of its streams has to tell.
+      if (upstream.drafts_told == DraftsTold::metrics) upstream.drafts_told = DraftsTold::nowhere;
+      reading.last.reset();
+      if (counts_none(asked)) reading.again = core.now() + kPause;
+      continue;
+    }
     upstream.drafts_told = DraftsTold::metrics;
     if (reading.last && now->drafted >= reading.last->drafted) learn(core, index, *reading.last, *now);
     reading.last = now;
