@@ -1,11 +1,12 @@
 // Answers of upstreams as a network delivers them: the first byte says into how large pieces the rest is cut. However
-// it is cut, head, body and events must be the same.
+// it is cut, head, body and events must be the same. And their metrics, whose counts must be numbers to reckon with.
 
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "gateway/body.h"
+#include "gateway/draft_counters.h"
 #include "gateway/token_prompt.h"
 #include "net/event_reader.h"
 #include "net/http_response_parser.h"
@@ -51,6 +52,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Verdict pieces = parse(bytes, data[0] % 64 + 1), whole = parse(bytes, bytes.size() + 1);
   if (!(pieces == whole)) std::abort();
+  if (const auto counters = martlet::gateway::read_draft_counters(bytes)) {
+    const bool sound = counters->drafted >= 0 && counters->drafted <= 0x1p53 && counters->accepted >= 0 &&
+                       counters->accepted <= 0x1p53;
+    if (!sound) std::abort();
+  }
   for (const std::string& event : whole.events) {
     martlet::gateway::AnswerFacts facts;
     const std::string data = event.substr(event.find('\n') + 1);
