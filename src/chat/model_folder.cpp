@@ -18,10 +18,19 @@ namespace json = boost::json;
 // The largest vocabularies of today take 33 MiB with their merges, and two hundred thousand ids.
 constexpr size_t kMaxTokenizerBytes = 64u << 20, kMaxConfigBytes = 8u << 20;
 constexpr int64_t kMaxTokens = 1 << 21;
+// A value takes 24 bytes and more, and "0," may be one. 262,144 tokens with half a million merges, as pairs, are 2.3
+// million values.
+constexpr int64_t kMaxTokenizerValues = 1 << 23, kMaxConfigValues = 1 << 18;
 
 Error bad_vocabulary(const char* text) {
   return {ErrorKind::model, "bad_vocab", std::string(text) + "; the file is damaged, or of a kind that is not known",
           "tokenizer.json"};
+}
+
+// JSON of so many values at most, counted before memory is taken for them; what separates values in strings counts too.
+bool holds_at_most(std::string_view text, int64_t values) {
+  const auto separates = [](char c) { return c == ',' || c == '[' || c == '{'; };
+  return std::count_if(text.begin(), text.end(), separates) < values;
 }
 
 const json::value* at(const json::value* value, std::string_view name) {
@@ -118,6 +127,10 @@ class Document {
     std::error_code error;
     if (!fs::exists(path, error)) return out;
     MARTLET_ASSIGN(const std::string text, read_text(path, limit));
+    if (!holds_at_most(text, kMaxConfigValues)) {
+      return Error{ErrorKind::model, "bad_model_folder", "a file of the model's folder holds more than any such file",
+                   path.string()};
+    }
     json::error_code ec;
     out.value_ = std::make_shared<const json::value>(json::parse(text, ec));
     if (ec)
@@ -238,6 +251,7 @@ Result<ModelFolder> FolderReader::read() {
 }  // namespace
 
 Result<FolderVocabulary> parse_tokenizer_json(std::string_view text) {
+  if (!holds_at_most(text, kMaxTokenizerValues)) return bad_vocabulary("it holds more values than any such file");
   json::monotonic_resource memory;
   json::error_code ec;
   const json::value root = json::parse(json::string_view(text.data(), text.size()), ec, &memory);

@@ -20,7 +20,8 @@ struct FolderVocabulary {
   std::vector<std::string> merges;  // "left right", best first; none where the kind of tokenizer has none
   std::string first;                // the token that its post-processor puts in front of a text; empty: none
 };
-// At most 2^21 ids, and no more than `text` has bytes. Errors: ErrorKind::model, "bad_vocab".
+// At most 2^21 ids, and no more than `text` has bytes; at most 2^23 values in all. Errors: ErrorKind::model,
+// "bad_vocab".
 Result<FolderVocabulary> parse_tokenizer_json(std::string_view text);
 
 struct ModelFolder {
@@ -33,7 +34,7 @@ struct ModelFolder {
 };
 // Reads tokenizer.json, which must be there, and where they are tokenizer_config.json, config.json,
 // generation_config.json, chat_template.jinja and chat_template.json. Errors: "bad_vocab"; ErrorKind::model
-// "bad_model_folder" for a file that is too large or no JSON; those of MappedFile::open.
+// "bad_model_folder" for a file that is too large, has more than 2^18 values, or is no JSON; those of MappedFile::open.
 Result<ModelFolder> read_model_folder(const std::string& folder);
 // It is a folder with a tokenizer.json.
 bool is_model_folder(const std::string& path);

@@ -100,6 +100,27 @@ TEST(ModelFolder, BadOnesAreRefused) {
   EXPECT_EQ(folder.read().error().code, "bad_model_folder");
 }
 
+// A15: a value of two bytes takes 24 and more in memory.
+TEST(ModelFolder, A15_ManySmallValuesAreRefusedBeforeTheyAreRead) {
+  const auto filled = [](std::string_view members, int values) {
+    std::string out = "{" + std::string(members) + "\"fill\":[";
+    for (int i = 0; i < values; ++i) out += "0,";
+    return out + "0]}";
+  };
+  const char* model = R"("model": {"vocab": {"a": 0}},)";
+  EXPECT_TRUE(parse_tokenizer_json(filled(model, 1000)));
+  const auto vocabulary = parse_tokenizer_json(filled(model, 1 << 23));
+  ASSERT_FALSE(vocabulary);
+  EXPECT_EQ(vocabulary.error().code, "bad_vocab");
+  Folder folder;
+  folder.with("tokenizer.json", kTokenizer).with("config.json", filled("", 1000));
+  EXPECT_TRUE(folder.read());
+  folder.with("config.json", filled("", 1 << 18));
+  const auto read = folder.read();
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, "bad_model_folder");
+}
+
 TEST(ModelFolder, DamagedTextIsRefusedOrReadButNeverTrusted) {
   std::mt19937 random(1);
   for (int i = 0; i < 20'000; ++i) {
