@@ -101,6 +101,11 @@ asio::awaitable<Wire::Received> Wire::read() {
 }
 
 bool Wire::is_quiet() {
+  if (tls_) {
+    // What came with the last record is not in the socket any more.
+    SSL* handle = tls_->stream.native_handle();
+    if (SSL_has_pending(handle) == 1 || BIO_ctrl_pending(SSL_get_rbio(handle)) > 0) return false;
+  }
   char byte;
   error_code error;
   socket_.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, error);

@@ -99,10 +99,13 @@ class Stub:
         return await self.chat(reader, writer, body, fields)
 
     def reply(self, writer, status, answer):
-        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        writer.write(f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
-                     "Set-Cookie: secret=1\r\nX-Powered-By: stub\r\n\r\n".encode() + data)
+        writer.write(self.packed(status, answer))
         return True
+
+    def packed(self, status, answer):
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        return (f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+                "Set-Cookie: secret=1\r\nX-Powered-By: stub\r\n\r\n".encode() + data)
 
     def prompt_tokens(self, body):
         if isinstance(body.get("prompt"), list):
@@ -137,8 +140,12 @@ class Stub:
             if self.mode == "show_key":
                 text = fields.get("authorization", "")
             choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}, "text": text}
-            return self.reply(writer, 200, common | {"object": "chat.completion", "choices": [choice], "usage": usage,
-                                                     "from": self.name})
+            answer = common | {"object": "chat.completion", "choices": [choice], "usage": usage, "from": self.name}
+            if self.mode == "twice":        # and one that nobody asked for, in a record of its own where there is TLS
+                fill = 16384 - len(self.packed(200, answer | {"fill": "x" * 10000})) + 10000
+                writer.write(self.packed(200, answer | {"fill": "x" * fill}) + self.packed(200, answer | {"from": "nobody"}))
+                return True
+            return self.reply(writer, 200, answer)
         return await self.stream(reader, writer, common, usage)
 
     async def huge(self, writer):

@@ -1,5 +1,6 @@
 """What the gateway does with models' files itself: it compares folders with files, and makes token ids."""
 import json
+import ssl
 import subprocess
 
 import openai
@@ -154,15 +155,22 @@ def certificates(tmp_path_factory):
     return folder
 
 
+def server_side(certificates, name):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / f"{name}.pem", certificates / f"{name}.key")
+    return context
+
+
+def test_what_follows_an_answer_through_tls_answers_nobody_else(program, certificates):
+    with Stub("a", tls=server_side(certificates, "good")) as a:
+        with Gateway(program, {"upstreams": [openai_upstream("a", a, tls_ca=str(certificates / "good.pem"))]}).wait_up() as gateway:
+            for _ in range(5):
+                for a.mode in ("twice", "ok"):
+                    assert gateway.post("/v1/chat/completions", CHAT)[2]["from"] == "a"
+
+
 def test_https_upstreams_are_asked_where_their_certificate_is_good(program, certificates):
-    import ssl
-
-    def server_side(name):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificates / f"{name}.pem", certificates / f"{name}.key")
-        return context
-
-    with Stub("a", tls=server_side("good")) as a, Stub("b", tls=server_side("other")) as b, Stub("plain") as plain:
+    with Stub("a", tls=server_side(certificates, "good")) as a, Stub("b", tls=server_side(certificates, "other")) as b, Stub("plain") as plain:
         good, other = str(certificates / "good.pem"), str(certificates / "other.pem")
         upstreams = [openai_upstream("a", a, tls_ca=good), openai_upstream("host", b, tls_ca=other),
                      openai_upstream("unknown", a),
