@@ -69,24 +69,33 @@ std::string ids_of(const Tokenizer& tokenizer, std::string_view text) {
   return json::serialize(json::array(tokens.begin(), tokens.end()));
 }
 
+// Some templates write the date. Files are compared by what they give on one day, whichever it is; with what a server
+// answers, on the day that it was asked, only what another date does not change.
+constexpr std::chrono::system_clock::time_point kDay{std::chrono::hours(24 * 365 * 50)};
+constexpr std::chrono::hours kOtherDate{24 * 400 + 7};  // another day, month and year, another hour
+
 template <class Names>
 void add_chat_texts(const ChatTemplate& chat_template, const Names& names, Fingerprint& out) {
   size_t number = 0;
   for (const json::array& messages : chats()) {
     const json::object inputs{{"messages", messages}, {"add_generation_prompt", true}};
-    const auto text = render_chat(chat_template, names, inputs, std::chrono::system_clock::now());
-    if (text) out["template/text/" + std::to_string(number)] = text->text;
+    const auto text = render_chat(chat_template, names, inputs, kDay);
+    const auto later = render_chat(chat_template, names, inputs, kDay + kOtherDate);
+    if (text) out["template/file/" + std::to_string(number)] = text->text;
+    if (text && later && text->text == later->text) out["template/text/" + std::to_string(number)] = text->text;
     ++number;
   }
 }
 
+// Of those that are the same on every day.
 void add_chat_tokens(const TextModel& model, Fingerprint& out) {
-  size_t number = 0;
+  size_t next = 0;
   for (const json::array& messages : chats()) {
+    const std::string number = std::to_string(next++);
+    if (!out.contains("template/text/" + number)) continue;
     const json::object inputs{{"messages", messages}, {"add_generation_prompt", true}};
     const auto tokens = encode_chat(*model.chat_template, *model.tokenizer, inputs);
-    if (tokens) out["template/tokens/" + std::to_string(number)] = std::to_string(tokens->size());
-    ++number;
+    if (tokens) out["template/tokens/" + number] = std::to_string(tokens->size());
   }
 }
 

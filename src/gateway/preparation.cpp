@@ -1,6 +1,7 @@
 #include "gateway/preparation.h"
 
 #include <algorithm>
+#include <ctime>
 #include <optional>
 
 #include <boost/asio/as_tuple.hpp>
@@ -199,13 +200,22 @@ asio::awaitable<void> Preparation::ask_tokens() {
   }
 }
 
+// The date of the day as a template may write it: such a text is another tomorrow. No question has a year in it.
+bool is_dated(const std::string& text) {
+  const std::time_t now = std::time(nullptr);
+  std::tm today{};
+  gmtime_r(&now, &today);
+  return text.find(std::to_string(1900 + today.tm_year)) != text.npos;
+}
+
 asio::awaitable<void> Preparation::ask_template() {
   const std::vector<json::array> all = chats();
   for (size_t i = 0; i < all.size(); ++i) {
     json::object body{{"messages", all[i]}};
     std::optional<json::object> answer = co_await ask("/apply-template", std::move(body));
     if (!answer || !answer->contains("prompt")) co_return;
-    seen_["template/text/" + std::to_string(i)] = text_at(*answer, "/prompt");
+    std::string text = text_at(*answer, "/prompt");
+    if (!is_dated(text)) seen_["template/text/" + std::to_string(i)] = std::move(text);
   }
 }
 

@@ -192,6 +192,16 @@ def test_tokenizers_are_compared_where_they_can_be_asked(program):
             assert "b: has another version: compared again" in gateway.log()
 
 
+def test_a_date_in_a_prompt_is_no_difference(program):
+    """Of two that are asked on two days."""
+    def template(day):
+        return lambda body: (200, {"prompt": f"Today is the {day} of {time.strftime('%b %Y', time.gmtime())}. {body['messages']}"})
+    with Stub("a", routes={"/apply-template": template(1)}) as a, Stub("b", routes={"/apply-template": template(2)}) as b:
+        config = {"upstreams": [openai_upstream(s.name, s, accept_differences=[]) for s in (a, b)]}
+        with Gateway(program, config).wait_up() as gateway:
+            assert all(u["differences"] == [] for u in gateway.upstreams().values())
+
+
 def first_token_seconds(gateway, words):
     began = time.time()
     body = STREAM | {"messages": [{"role": "user", "content": "a " * words}]}
