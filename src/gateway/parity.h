@@ -14,7 +14,7 @@ namespace martlet::gateway {
 //   vocabulary  token ids of texts, all pieces (tokenize routes, files)
 //   special     BOS, EOS and stop tokens       (files)
 //   bos         whether a bare text gets a BOS token (usage of completions, files)
-//   template    text or token count of chats   (apply-template routes, usage of chats, files); no text with a date in it
+//   template    text or token count of chats   (apply-template routes, usage of chats, files), but texts with the date
 //   greedy      first token of chats           (chats)
 //   stop        where an answer ends           (chats), the tokens that end one (files)
 using Fingerprint = std::map<std::string, std::string>;
