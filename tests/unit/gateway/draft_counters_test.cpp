@@ -20,7 +20,8 @@ vllm:spec_decode_num_accepted_tokens_total 7)");
 TEST(DraftCounters, OthersCountNone) {
   for (const char* text :
        {"", "\n\n", "up 1\n", "vllm:spec_decode_num_draft_tokens_total{engine=\"0\" 3",
-        "vllm:spec_decode_num_draft_tokens_total -3", "vllm:spec_decode_num_draft_tokens_total 1e300", "vllm:spec_decode_num_draft_tokens_total nan"}) {
+        "vllm:spec_decode_num_draft_tokens_total -3", "vllm:spec_decode_num_draft_tokens_total 1e300",
+        "vllm:spec_decode_num_draft_tokens_total nan"}) {
     EXPECT_FALSE(read_draft_counters(text)) << text;
   }
 }
