@@ -214,16 +214,18 @@ void begin(Core& core, std::shared_ptr<net::Exchange> exchange, Result<RequestFa
   std::make_shared<Forward>(core, std::move(exchange), std::move(*facts), *model)->start();
 }
 
+asio::awaitable<void> inspect_beside(Core& core, std::shared_ptr<net::Exchange> exchange) {
+  auto inspect = [exchange] { return inspect_request(exchange->request().body); };
+  Result<RequestFacts> facts = co_await on_worker(core, std::move(inspect));
+  begin(core, exchange, std::move(facts));
+}
+
 }  // namespace
 
 void forward(Core& core, std::shared_ptr<net::Exchange> exchange) {
   const std::string& body = exchange->request().body;
   if (body.size() <= kInlineBody) return begin(core, exchange, inspect_request(body));
-  core.http->work([&core, exchange] {
-    auto inspect = [&] { return inspect_request(exchange->request().body); };
-    auto facts = std::make_shared<Result<RequestFacts>>(caught(inspect));
-    core.http->post([&core, exchange, facts] { begin(core, exchange, std::move(*facts)); });
-  });
+  asio::co_spawn(*core.io, inspect_beside(core, exchange), asio::detached);
 }
 
 }  // namespace martlet::gateway
