@@ -60,7 +60,7 @@ TEST(Completion, ARefusalOfTheEngineIsOutOnceTheModelIsLetGo) {
   Desk desk;
   desk.engine().full = true;
   desk.start();
-  EXPECT_EQ(desk.status(), 503);
+  EXPECT_EQ(desk.status(), 429);
   EXPECT_EQ(desk.holders(), 1);
 }
 
