@@ -22,12 +22,17 @@ constexpr net::HttpCallTimeouts kPatience{std::chrono::seconds(5), std::chrono::
 constexpr auto kSoon = std::chrono::seconds(5);  // what asks how a server is
 
 std::string body_of(const Endpoint& endpoint, const Ask& what) {
-  return json::serialize(json::object{{"model", endpoint.model},
-                                      {"messages", {{{"role", "user"}, {"content", what.prompt}}}},
-                                      {"temperature", 0},
-                                      {"max_tokens", what.max_tokens},
-                                      {"stream", true},
-                                      {"stream_options", {{"include_usage", true}}}});
+  json::object body{{"model", endpoint.model},
+                    {"messages", {{{"role", "user"}, {"content", what.prompt}}}},
+                    {"temperature", 0},
+                    {"max_tokens", what.max_tokens},
+                    {"stream", true}};
+  if (!endpoint.request.empty()) {
+    const json::value more = json::parse(endpoint.request);  // the program's own text
+    for (const auto& [name, value] : more.as_object()) body[name] = value;
+  }
+  body["stream_options"] = json::object{{"include_usage", true}};
+  return json::serialize(body);
 }
 
 double seconds_since(Clock::time_point begin) {

@@ -14,9 +14,10 @@ namespace martlet::bench {
 struct Endpoint {
   std::string host;
   uint16_t port = 0;
-  std::string base;     // path before /v1, mostly empty
-  std::string model;    // as this server calls it; empty: the first that it lists
-  std::string api_key;  // may be empty
+  std::string base;          // path before /v1, mostly empty
+  std::string model;         // as this server calls it; empty: the first that it lists
+  std::string api_key;       // may be empty
+  std::string request = {};  // what else each request says, as a JSON object; may be empty
 };
 
 // "http://host[:port][/base][/v1]". Errors: ErrorKind::usage `invalid_value`.

@@ -1,6 +1,7 @@
 #include "bench/judge.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace martlet::bench {
 namespace {
@@ -73,24 +74,26 @@ Result<Quality> Judge::judge(const std::string& prompt, const std::string& answe
 Status judge_runs(std::vector<Run>& runs, const std::vector<std::string>& prompts, Judge& judge,
                   const std::function<void(size_t, size_t)>& progress, const std::function<bool()>& stop) {
   struct Item {
-    Run& run;
-    const Measurement& answer;
+    Run* run;
+    const Measurement* answer;
   };
   std::vector<Item> items;
   for (Run& run : runs) {
-    run.quality.emplace();
     for (const Measurement& m : run.requests)
-      if (m.ok() && static_cast<size_t>(m.prompt) < prompts.size()) items.push_back({run, m});
+      if (m.ok() && static_cast<size_t>(m.prompt) < prompts.size()) items.push_back({&run, &m});
   }
-  const auto prompt_of = [&](const Item& item) { return prompts[static_cast<size_t>(item.answer.prompt)]; };
+  const auto prompt_of = [&](const Item& item) { return prompts[static_cast<size_t>(item.answer->prompt)]; };
+  Quality sum;  // of the present run, whose figure is known once its last answer is judged
   for (size_t done = 0, ahead = 0; done < items.size() && !stop(); ++done) {
     progress(done, items.size());
     for (; ahead < std::min(items.size(), done + kAhead); ++ahead)
-      MARTLET_TRY(judge.prepare(prompt_of(items[ahead]), items[ahead].answer.text));
+      MARTLET_TRY(judge.prepare(prompt_of(items[ahead]), items[ahead].answer->text));
     const Item& item = items[done];
-    MARTLET_ASSIGN(const Quality quality, judge.judge(prompt_of(item), item.answer.text));
-    item.run.quality->tokens += quality.tokens;
-    item.run.quality->good += quality.good;
+    MARTLET_ASSIGN(const Quality quality, judge.judge(prompt_of(item), item.answer->text));
+    sum.tokens += quality.tokens;
+    sum.good += quality.good;
+    const bool last = done + 1 == items.size() || items[done + 1].run != item.run;
+    if (last) item.run->quality = std::exchange(sum, {});
   }
   return {};
 }

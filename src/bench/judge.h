@@ -47,8 +47,9 @@ class Judge {
   std::map<std::pair<std::string, std::string>, Verdict> verdicts_;
 };
 
-// Fills in the quality of every run; `prompts` are those that the measurements count. `progress` is called before each
-// answer with how many are done and how many there are. Stops early, without the rest, when `stop` says so.
+// Fills in the quality of every run that was answered; `prompts` are those that the measurements count. `progress` is
+// called before each answer with how many are done and how many there are. Stops early when `stop` says so: the runs
+// whose answers are not all judged by then, or when an error comes, have no quality.
 Status judge_runs(std::vector<Run>& runs, const std::vector<std::string>& prompts, Judge& judge,
                   const std::function<void(size_t done, size_t total)>& progress, const std::function<bool()>& stop);
 

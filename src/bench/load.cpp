@@ -28,8 +28,8 @@ struct Running {
   std::vector<Measurement> answers;
 
   // Of an answer's tokens the first and the last are asked for their time. While many streams are between the two,
-  // tokens are gathered for a millisecond and read together: that costs less than to wake for each, and no more than
-  // that millisecond of the last one's time.
+  // tokens are gathered for a millisecond and read together, which costs less than to wake for each. An answer's last
+  // token, and with it the stream's next request, may be late by that.
   bool gathers() const { return in_flight > 1 && awaited == 0; }
 };
 

@@ -69,37 +69,6 @@ double read_number(const fs::path& path) {
   return static_cast<double>(read_kernel_number(path).value_or(0));
 }
 
-// Linux's powercap: one folder a package, energy_uj rising until it wraps at max_energy_range_uj.
-std::vector<fs::path> energy_packages() {
-  std::vector<fs::path> out;
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator("/sys/class/powercap", code)) {
-    const std::string name = entry.path().filename().string();
-    const bool package = name.starts_with("intel-rapl:") && std::count(name.begin(), name.end(), ':') == 1;
-    if (package && std::ifstream(entry.path() / "energy_uj").good()) out.push_back(entry.path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-std::vector<double> energies() {
-  std::vector<double> out;
-  for (const fs::path& package : energy_packages()) out.push_back(read_number(package / "energy_uj"));
-  return out;
-}
-
-std::optional<double> energy_between(const std::vector<double>& begin, const std::vector<double>& end) {
-  const std::vector<fs::path> packages = energy_packages();
-  if (packages.empty() || begin.size() != end.size() || begin.size() != packages.size()) return std::nullopt;
-  double joules = 0;
-  for (size_t i = 0; i < begin.size(); ++i) {
-    double difference = end[i] - begin[i];
-    if (difference < 0) difference += read_number(packages[i] / "max_energy_range_uj");
-    joules += difference * 1e-6;
-  }
-  return joules;
-}
-
 double throttle_count() {
   double sum = 0;
   std::error_code code;
@@ -131,7 +100,6 @@ Watch::Counters Watch::read(const std::vector<int>& roots) {
   // An engine in this process is among the roots: its time cannot be told from the harness's.
   if (std::find(roots.begin(), roots.end(), ::getpid()) == roots.end()) c.self = self_seconds();
   c.throttled = throttle_count();
-  c.energy_uj = energies();
   std::ifstream in("/proc/stat");  // "cpu user nice system idle iowait irq softirq steal ..."
   std::string label;
   double user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, soft = 0, stolen = 0;
@@ -160,7 +128,7 @@ void Watch::end() {
   const Counters c = read(roots_);
   const double time = std::max(c.time - begin_.time, 1e-3);
   harness_cores_ = (c.self - begin_.self) / time;
-  energy_ = energy_between(begin_.energy_uj, c.energy_uj);
+  energy_ = meter_.joules();
   if (c.throttled > begin_.throttled) noise_.push_back("the processor was slowed down for heat or power");
   // Clock ticks of 10 ms: shorter spans say nothing.
   if (c.busy < 0 || time < 1) return;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/energy.h"
 #include "bench/result.h"
 
 namespace martlet::bench {
@@ -36,15 +37,15 @@ class Watch {
   static Counters read(const std::vector<int>& roots);
 
   struct Counters {
-    double time = 0;                // seconds of a steady clock
-    double busy = 0;                // processor seconds of everybody; -1: not told
-    double stolen = 0;              // that the host gave to others
-    double own = 0, self = 0;       // of the trees; of this process
-    double throttled = 0;           // times that cores were slowed down for heat or power
-    std::vector<double> energy_uj;  // of each package
+    double time = 0;           // seconds of a steady clock
+    double busy = 0;           // processor seconds of everybody; -1: not told
+    double stolen = 0;         // that the host gave to others
+    double own = 0, self = 0;  // of the trees; of this process
+    double throttled = 0;      // times that cores were slowed down for heat or power
   };
 
   std::vector<int> roots_;
+  EnergyMeter meter_;
   Counters begin_;
   double next_look_ = 0;
   int64_t peak_ = 0;

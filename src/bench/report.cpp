@@ -216,7 +216,8 @@ std::string section(const RunFile& file) {
   std::vector<std::vector<std::string>> engines;
   for (const EngineInfo& e : file.engines) {
     engines.push_back({escape_html(e.name), escape_html(e.version.empty() ? "does not tell" : e.version),
-                       "<code>" + escape_html(e.command) + "</code>"});
+                       "<code>" + escape_html(e.command) + "</code>" +
+                           (e.request.empty() ? "" : ", asked with <code>" + escape_html(e.request) + "</code>")});
   }
   out += table({"engine", "version", "started as"}, engines) + plots(file, cells);
   for (const auto& [kind, title] :

@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kSchema = "martlet-bench-1";
+constexpr std::string_view kSchema = "martlet-bench-2";
 constexpr std::array<std::string_view, 3> kKinds = {"single", "sweep", "dispatch"};
 
 json::string text(std::string_view s) {
@@ -41,6 +41,7 @@ void members(Io& io, Run& r) {
 template <class Io>
 void members(Io& io, EngineInfo& e) {
   io("name", e.name)("version", e.version)("command", e.command)("weight_bytes_per_token", e.weight_bytes_per_token);
+  io("request", e.request)("on_processor", e.on_processor);
 }
 
 template <class Io>
@@ -60,7 +61,8 @@ void members(Io& io, RunFile& f) {
   io("contract_version", f.contract_version)("contract_sha256", f.contract_sha256)("date", f.date);
   io("martlet_version", f.martlet_version)("model", f.model)("quick", f.quick)("max_tokens", f.max_tokens);
   io("context", f.context)("threads", f.threads)("interrupted", f.interrupted);
-  io("command", f.command)("machine", f.machine)("matrices", f.matrices)("noise", f.noise);
+  io("command", f.command)("machine", f.machine)("matrices", f.matrices);
+  io("prompt_tokens", f.prompt_tokens)("noise", f.noise);
   io("engines", f.engines)("runs", f.runs);
 }
 

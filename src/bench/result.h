@@ -33,6 +33,8 @@ struct EngineInfo {
   std::string version;                // as it tells; empty when it does not
   std::string command;                // how it was started, or its address
   double weight_bytes_per_token = 0;  // for the roofline; 0: not known
+  std::string request = {};           // what its requests say beyond what all are asked, as JSON; empty: nothing
+  bool on_processor = false;          // known to compute on this machine's processor alone: only such have a roofline
 };
 
 // The answers' quality, by teacher forcing through the float32 path of the same model.
@@ -57,7 +59,7 @@ struct Run {
   double harness_cores = 0;        // that the benchmark itself used meanwhile
   double of_bandwidth = 0;         // share of the memory's bandwidth that reading weights took in decode; 0: not known
   double of_peak = 0;              // share of int8_peak_gops over the whole time, prompts included; 0: not known
-  std::optional<Quality> quality;
+  std::optional<Quality> quality;  // once all of its answers are judged
   std::vector<std::string> noise;  // reasons not to trust this run: a busy machine, a throttled processor
 };
 
@@ -71,6 +73,8 @@ struct RunFile {
   bool interrupted = false;      // not all that was wanted was measured
   Machine machine;
   Matrices matrices;
+  std::vector<int>
+      prompt_tokens;  // of each of the contract's prompts as a chat of the model, for engines that tell none
   std::vector<std::string> noise;  // reasons not to trust any of it
   std::vector<EngineInfo> engines;
   std::vector<Run> runs;

@@ -6,7 +6,8 @@
 
 namespace martlet::bench {
 
-// Fills in Run::of_bandwidth and ::of_peak from what `file` says of machine, model and engine.
+// Fills in Run::of_bandwidth and ::of_peak from what `file` says of machine, model and engine, which must be known to
+// compute on that machine's processor.
 void note_shares(const RunFile& file, Run& run);
 
 }  // namespace martlet::bench

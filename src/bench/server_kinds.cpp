@@ -10,19 +10,25 @@ namespace {
 // Each is started at its best and for the same work. llama-cpp-python would compute the logits of whole prompts and cut
 // running answers off when another request comes; martlet, mlx-lm and vLLM would reuse the prompts of earlier requests.
 // martlet's cache holds four sequences of the length that it is told, which {pool_context} makes thirty-two of
-// {context}.
+// {context}. Answers are greedy: llama-cpp-python and Ollama would punish repetitions by 1.1 unless told otherwise
+// (llama_cpp.server's ChatCompletionRequest, Ollama's Modelfile reference), vLLM would take penalties from the model's
+// generation_config.json.
 constexpr std::array kKinds = {
     ServerKind{.name = "martlet",
                .program = "martlet",
                .arguments = "serve {model} --host 127.0.0.1 --port {port} --context {pool_context} --threads {threads} "
-                            "--max-sequences 32 --cache-type f16 --no-prefix-cache",
+                            "--max-sequences 32 --cache-type f16 --no-prefix-cache --backend cpu",
                .version = "{program} --version",
-               .ready = "/health"},
+               .ready = "/health",
+               .device = "echo cpu"},
     ServerKind{.name = "llama-cpp-python",
                .program = "python3 -m llama_cpp.server",
-               .arguments = "--model {model} --host 127.0.0.1 --port {port} --n_ctx {context} --n_threads {threads} "
-                            "--n_threads_batch {threads} --logits_all false --interrupt_requests false",
-               .version = "{program} -c print(__import__('llama_cpp').__version__)"},
+               .arguments =
+                   "--model {model} --host 127.0.0.1 --port {port} --n_ctx {context} --n_threads {threads} "
+                   "--n_threads_batch {threads} --n_gpu_layers 0 --logits_all false --interrupt_requests false",
+               .version = "{program} -c print(__import__('llama_cpp').__version__)",
+               .request = R"({"repeat_penalty":1.0})",
+               .device = "echo cpu"},
     ServerKind{.name = "mlx-lm",
                .program = "python3 -m mlx_lm server",
                .arguments = "--model {model} --host 127.0.0.1 --port {port} --decode-concurrency 32 "
@@ -30,22 +36,25 @@ constexpr std::array kKinds = {
                .version = "{program} -c print(__import__('importlib.metadata').metadata.version('mlx-lm'))",
                .ready = "/health",
                .model = "default_model",
+               .device = "{program} -c print(__import__('mlx.core').core.default_device().type.name)",
                .folder = true},
     ServerKind{.name = "ollama",
                .program = "ollama",
                .environment = "OLLAMA_HOST=127.0.0.1:{port} OLLAMA_MODELS={files}/models OLLAMA_NUM_PARALLEL=32 "
-                              "OLLAMA_CONTEXT_LENGTH={context}",
+                              "OLLAMA_KV_CACHE_TYPE=f16",
                .arguments = "serve",
                .version = "{program} --version",
                .file = "Modelfile",
-               .file_text = "FROM {model}\nPARAMETER num_thread {threads}\n",
+               .file_text = "FROM {model}\nPARAMETER num_ctx {context}\nPARAMETER num_thread {threads}\n"
+                            "PARAMETER repeat_penalty 1.0\n",
                .prepare = "{program} create bench -f {files}/Modelfile",
                .ready = "/api/version",
                .model = "bench"},
     ServerKind{.name = "vllm",
                .program = "vllm",
-               .arguments = "serve {model} --host 127.0.0.1 --port {port} --max-model-len {context} "
-                            "--max-num-seqs 32 --served-model-name bench --no-enable-prefix-caching",
+               .arguments =
+                   "serve {model} --host 127.0.0.1 --port {port} --max-model-len {context} "
+                   "--max-num-seqs 32 --served-model-name bench --no-enable-prefix-caching --generation-config vllm",
                .version = "{program} --version",
                .ready = "/health",
                .model = "bench",
@@ -74,6 +83,14 @@ std::string expand(std::string_view text, const Values& values) {
     if (value != values.end()) out += value->second;
   }
   return out;
+}
+
+std::string without_folders(std::string_view word) {
+  const size_t value = word.find("=/");
+  const size_t at = word.starts_with('/') ? 0 : value == word.npos ? word.size() : value + 1;
+  std::string_view path = word.substr(at);
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return std::string(word.substr(0, at)).append(path.substr(path.rfind('/') + 1));
 }
 
 std::vector<std::string> expand_words(std::string_view words, const Values& values) {

@@ -22,7 +22,7 @@ constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr auto kStartTime = std::chrono::minutes(10);    // large models are read from a slow disk
 constexpr auto kPrepareTime = std::chrono::minutes(10);  // or copied
 constexpr auto kStopTime = std::chrono::seconds(10);
-constexpr auto kVersionTime = std::chrono::seconds(30);
+constexpr auto kPrintTime = std::chrono::seconds(30);
 
 class ServerInstance : public HttpInstance {
  public:
@@ -64,7 +64,7 @@ class ServerTarget : public Target {
   ServerTarget(const ServerKind& kind, ServerSettings settings)
       : Target({}), kind_(kind), settings_(std::move(settings)) {
     if (settings_.program.empty()) settings_.program = kind.program;
-    values_ = {{"model", settings_.model},
+    values_ = {{"model", fs::absolute(settings_.model).lexically_normal().string()},
                {"context", std::to_string(settings_.context)},
                {"pool_context", std::to_string(settings_.pool_context)},
                {"threads", std::to_string(settings_.threads)},
@@ -72,8 +72,12 @@ class ServerTarget : public Target {
     program_ = expand_words(settings_.program, values_);
     values_["program"] = program_.front();
     info_.name = settings_.name;
-    info_.command = fmt::format("{}", fmt::join(command(), " "));
-    info_.version = version();
+    std::vector<std::string> told = command();
+    for (std::string& word : told) word = without_folders(word);
+    info_.command = fmt::format("{}", fmt::join(told, " "));
+    info_.version = printed(kind_.version);
+    info_.request = kind_.request;
+    info_.on_processor = printed(kind_.device) == "cpu";
   }
 
   Result<std::unique_ptr<Instance>> start(const StopAsked& stop) override {
@@ -81,7 +85,7 @@ class ServerTarget : public Target {
     values_["port"] = std::to_string(port);
     MARTLET_TRY(write_file());
     MARTLET_ASSIGN(std::unique_ptr<ChildProcess> child, ChildProcess::start(command(), log()));
-    Endpoint endpoint{"127.0.0.1", port, "", std::string(kind_.model), ""};
+    Endpoint endpoint{"127.0.0.1", port, "", std::string(kind_.model), "", std::string(kind_.request)};
     MARTLET_ASSIGN(const std::string listed, wait_for(endpoint, *child, stop));
     if (endpoint.model.empty()) endpoint.model = listed;
     if (!kind_.prepare.empty() && run_to_end(words(kind_.prepare), log(), kPrepareTime, stop) != 0)
@@ -107,14 +111,16 @@ class ServerTarget : public Target {
     return out;
   }
 
-  std::string version() const {
-    const std::string out = settings_.files + "/" + settings_.name + ".version";
+  // The last line that a short-lived program prints; empty when it fails.
+  std::string printed(std::string_view words) const {
+    if (words.empty()) return "";
+    const std::string out = settings_.files + "/" + settings_.name + ".printed";
     std::error_code ignored;
     fs::remove(out, ignored);
-    const auto status = run_to_end(expand_words(kind_.version, values_), out, kVersionTime, [] { return false; });
-    const std::string version = status == 0 ? last_line(out) : "";
+    const auto status = run_to_end(expand_words(words, values_), out, kPrintTime, [] { return false; });
+    const std::string line = status == 0 ? last_line(out) : "";
     fs::remove(out, ignored);
-    return version;
+    return line;
   }
 
   Status write_file() const {

@@ -11,6 +11,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/isa/level.h"
@@ -21,6 +22,7 @@
 #include "bench/machine.h"
 #include "bench/recorder.h"
 #include "bench/report.h"
+#include "bench/server_kinds.h"
 #include "bench/server_target.h"
 #include "bench/session.h"
 #include "cli/bench_model.h"
@@ -62,16 +64,23 @@ Result<Named> pairs(const std::vector<std::string>& texts, const char* flag) {
   return out;
 }
 
-// Of a file, or of a folder of safetensors.
-double weight_bytes_of(const fs::path& model) {
+// That decoding a token reads of a file, or of a folder of safetensors, which holds the same model as `judged`. 0: not
+// known.
+double weight_bytes_of(const std::string& path, const ModelFile& judged) {
   std::error_code code;
-  if (!fs::is_directory(model, code)) {
-    const auto bytes = fs::file_size(model, code);
-    return code ? 0 : static_cast<double>(bytes);
+  if (!fs::is_directory(path, code)) {
+    const auto file = ModelFile::open(path);
+    return file ? static_cast<double>(bytes_read_per_token(**file)) : 0;
   }
+  // Only where the embeddings are the head too does a token read all that there is.
+  if (judged.tensor("output.weight")) return 0;
   double sum = 0;
-  for (const auto& entry : fs::directory_iterator(model, code))
-    if (entry.path().extension() == ".safetensors") sum += static_cast<double>(entry.file_size(code));
+  for (const auto& entry : fs::directory_iterator(path, code)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const auto bytes = entry.file_size(code);
+    if (code) return 0;
+    sum += static_cast<double>(bytes);
+  }
   return sum;
 }
 
@@ -104,11 +113,13 @@ class Benchmark {
     const Status measured = measure();
     note_bandwidth();
     const Status judged = measured && !flags_.no_quality && !stopped() ? judge() : Status();
-    recorder_->file().interrupted = stopped() || !measured;
+    recorder_->file().interrupted = stopped() || !measured || !judged;
     MARTLET_TRY(recorder_->save());
+    MARTLET_TRY(write_report());  // of what there is
     MARTLET_TRY(measured);
     MARTLET_TRY(judged);
-    return write_report();
+    if (stopped()) end_by_signal();
+    return {};
   }
 
  private:
@@ -169,10 +180,7 @@ class Benchmark {
     if (const auto h = read_hyperparameters(*model_.file))
       settings.pool_context = std::min(settings.pool_context, h->context);
     MARTLET_ASSIGN(std::unique_ptr<Target> target, bench::make_server_target(settings));
-    if (settings.model == model_.path)
-      target->set_weight_bytes(static_cast<double>(bytes_read_per_token(*model_.file)));
-    else if (!model_.file->tensor("output.weight"))  // the embeddings are the head: a token reads all that there is
-      target->set_weight_bytes(weight_bytes_of(settings.model));
+    target->set_weight_bytes(weight_bytes_of(settings.model, *model_.file));
     return target;
   }
 
@@ -183,6 +191,7 @@ class Benchmark {
     }
     bench::EngineInfo info{kInProcess, MARTLET_VERSION, "in process, without HTTP",
                            static_cast<double>(bytes_read_per_token(*model_.file))};
+    info.on_processor = true;
     return std::unique_ptr<Target>(
         std::make_unique<bench::EngineTarget>(std::move(info), [this]() -> Result<bench::LocalModel> {
           MARTLET_ASSIGN(std::unique_ptr<Engine> engine, bench_engine(model_, 8 * flags_.context, threads_, false));
@@ -211,21 +220,30 @@ class Benchmark {
     file.machine.int8_peak_gops = cpu::measure_peak(*level, threads_);
     const MatrixValues values = matrix_values(*model_.file);
     file.matrices = {static_cast<double>(values.layers), static_cast<double>(values.head)};
+    for (const std::string& prompt : amounts_.contract.prompts()) {
+      MARTLET_ASSIGN(const std::vector<Token> tokens, model_.encode(prompt));
+      file.prompt_tokens.push_back(static_cast<int>(tokens.size()));
+    }
     for (const auto& target : targets_) file.engines.push_back(target->info());
     return file;
   }
 
-  // What a reader types to do the same again.
+  // What a reader types to do the same again, with folders of their own.
   std::string command_line() const {
     std::string engines;
     for (const std::string& e : flags_.engines) engines += (engines.empty() ? "" : ",") + e;
-    std::string out =
-        "martlet bench serve " + (flags_.model.empty() ? "" : flags_.model + " ") + "--engines " + engines;
-    for (const std::string& p : flags_.programs) out += " --program '" + p + "'";
-    for (const std::string& m : flags_.models) out += " --model-of '" + m + "'";
+    std::string out = "martlet bench serve " +
+                      (flags_.model.empty() ? "" : bench::without_folders(flags_.model) + " ") + "--engines " + engines;
+    for (const std::string& p : flags_.programs) {
+      std::vector<std::string> words = bench::expand_words(p, {});
+      for (std::string& word : words) word = bench::without_folders(word);
+      out += fmt::format(" --program '{}'", fmt::join(words, " "));
+    }
+    for (const std::string& m : flags_.models) out += " --model-of '" + bench::without_folders(m) + "'";
     if (flags_.quick) out += " --quick";
     if (flags_.tokens > 0) out += fmt::format(" --tokens {}", flags_.tokens);
     for (const std::string& load : flags_.loads) out += " --loads " + load;
+    if (flags_.no_quality) out += " --no-quality";
     return out + fmt::format(" --rounds {} --context {} --threads {}", amounts_.rounds, flags_.context, threads_);
   }
 
@@ -288,7 +306,6 @@ class Benchmark {
     const std::string path = fs::path(recorder_->path()).replace_extension(".html").string();
     MARTLET_TRY(bench::write_whole(path, page));
     std::printf("%s\n%s\n", printable(recorder_->path()).c_str(), printable(path).c_str());
-    if (stopped()) end_by_signal();
     return {};
   }
 

@@ -18,7 +18,7 @@ class Stub:
         self.words = ["one", "two", "three"]
         self.first_delay = 0.0      # before the answer's head
         self.word_delay = 0.0       # between two words
-        self.usage = {}             # beyond prompt_tokens and completion_tokens
+        self.usage = {}             # beyond prompt_tokens and completion_tokens; None: streams tell none
         self.count_tokens = lambda text: len(text.split())
         self.routes = {}            # path -> function(body) -> (status, object)
         self.sent = 0               # words
@@ -131,7 +131,7 @@ class Stub:
         if self.shape_stall and shape not in self.shapes:
             self.shapes.add(shape)
             await asyncio.sleep(self.shape_stall)
-        usage = {"prompt_tokens": self.prompt_tokens(body), "completion_tokens": len(self.words)} | self.usage
+        usage = {"prompt_tokens": self.prompt_tokens(body), "completion_tokens": len(self.words)} | (self.usage or {})
         common = {"id": "x", "created": 1, "model": body["model"]}
         if not body.get("stream"):
             if self.mode == "huge":
@@ -184,7 +184,8 @@ class Stub:
                     if done:
                         self.disconnects.append(time.time())
                         return False
-            await send(b"data: " + json.dumps(common | {"choices": [], "usage": usage}).encode() + b"\n\n")
+            if self.usage is not None:
+                await send(b"data: " + json.dumps(common | {"choices": [], "usage": usage}).encode() + b"\n\n")
             await send(b"data: [DONE]\n\n")
             writer.write(b"0\r\n\r\n")
             await writer.drain()

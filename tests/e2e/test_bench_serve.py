@@ -37,10 +37,10 @@ def result_in(folder):
 
 @pytest.fixture(scope="module")
 def measured(program, nano, tmp_path_factory):
-    """Martlet and a stub as llama-cpp-python, all loads."""
+    """Martlet and a stub as llama-cpp-python, which tells of no tokens, all loads."""
     out = tmp_path_factory.mktemp("bench")
     done = bench(program, "serve", nano, "--engines", "martlet,llama-cpp-python", "--program",
-                 f"llama-cpp-python={STUB} --delay 0.002", "--quick", "--tokens", "8", "--context", "512", "--out", out)
+                 f"llama-cpp-python={STUB} --delay 0.002 --no-usage --note {out / 'requests'}", "--quick", "--tokens", "8", "--context", "512", "--out", out)
     return out, done, result_in(out)
 
 
@@ -78,6 +78,26 @@ def test_how_it_was_started_is_told(measured):
     assert martlet["weight_bytes_per_token"] > 0
     assert "--logits_all false" in stub["command"]
     assert "--engines martlet,llama-cpp-python" in result["command"] and "--quick" in result["command"]
+    assert martlet["on_processor"] and stub["on_processor"]
+    for words in (result["command"], martlet["command"], stub["command"]):
+        assert "/" not in words, "folders of this machine are nobody's business"
+    assert "--program 'llama-cpp-python=python" in result["command"] and "stub_engine.py" in result["command"]
+
+
+def test_prompts_count_also_where_an_engine_does_not_count_them(measured):
+    _, _, result = measured
+    assert len(result["prompt_tokens"]) == 12
+    for run in result["runs"]:
+        for m in run["requests"]:
+            assert m["prompt_tokens"] == (result["prompt_tokens"][m["prompt"]] if run["engine"] == "martlet" else 0)
+
+
+def test_answers_are_asked_for_greedily(measured):
+    """llama-cpp-python would punish repetitions unless it is told not to."""
+    out, _, result = measured
+    asked = [json.loads(line) for line in (out / "requests").read_text().splitlines()]
+    assert len(asked) >= 40 and all(a["temperature"] == 0 and a["repeat_penalty"] == 1 for a in asked)
+    assert [json.loads(e["request"] or "{}") for e in result["engines"]] == [{}, {"repeat_penalty": 1}]
 
 
 def test_dispatch_waits_in_one_queue(measured):
@@ -142,9 +162,49 @@ def test_a_server_by_url_is_measured_but_not_started(program, nano, server, tmp_
           tmp_path, "--no-quality")
     result = result_in(tmp_path)
     assert all(run["cold"] is None and run["peak_memory_mib"] == 0 and run["quality"] is None for run in result["runs"])
+    assert not any(run["of_peak"] or run["of_bandwidth"] for run in result["runs"]), "it may compute on any machine"
     assert any(m["cached_tokens"] for m in result["runs"][1]["requests"]), "told, where a server does reuse prompts"
     refused = bench(program, "serve", nano, "--engines", f"mine={server.url}", "--loads", "dispatch", "--out", tmp_path, check=False)
     assert refused.returncode == 2 and "error[nothing_to_measure]" in refused.stderr
+
+
+def script(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+def test_what_ollama_and_vllm_are_told(program, nano, tmp_path):
+    """As their manuals have it: stand-ins note how they are started and what they are asked."""
+    ollama = script(tmp_path / "ollama", f"""case $1 in
+  --version) echo ollama version is 1.2.3 ;;
+  serve) exec {STUB} --port "${{OLLAMA_HOST#127.0.0.1:}}" --note {tmp_path}/asked ;;
+  create) echo "$OLLAMA_MODELS" "$2" "$3" > {tmp_path}/created; cat "$4" >> {tmp_path}/created ;;
+esac""")
+    vllm = script(tmp_path / "vllm", f"""case $1 in
+  --version) echo 4.5.6 ;;
+  serve) echo "$@" > {tmp_path}/served; exec {STUB} "$@" --note {tmp_path}/asked ;;
+esac""")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    bench(program, "serve", os.path.relpath(nano), "--engines", "ollama,vllm", "--program", f"ollama={ollama}", "--program", f"vllm={vllm}",
+          "--model-of", f"vllm={folder}", "--quick", "--tokens", "4", "--context", "512", "--threads", "2", "--rounds", "1", "--loads",
+          "single", "--no-quality", "--out", tmp_path / "out")
+    result = result_in(tmp_path / "out")
+    assert [e["version"] for e in result["engines"]] == ["ollama version is 1.2.3", "4.5.6"]
+    files = tmp_path / "out/engines/ollama"
+    assert (tmp_path / "created").read_text().splitlines() == [
+        f"{files}/models bench -f", f"FROM {Path(nano).resolve()}", "PARAMETER num_ctx 512", "PARAMETER num_thread 2",
+        "PARAMETER repeat_penalty 1.0"]
+    served = (tmp_path / "served").read_text()
+    assert served.startswith(f"serve {folder} ") and "--max-model-len 512" in served
+    assert "--no-enable-prefix-caching" in served and "--generation-config vllm" in served
+    asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+    assert len(asked) == 12 and all(a["model"] == "bench" and a["temperature"] == 0 and a["max_tokens"] == 4 for a in asked)
+    for run in result["runs"]:
+        assert run["peak_memory_mib"] > 1 and not any(m["error"] for m in run["requests"])
+        assert not run["of_peak"] and not run["of_bandwidth"], "nobody knows whether they compute on a processor"
+    assert not subprocess.run(["pgrep", "-f", f"stub_engine.py.*{tmp_path}"], capture_output=True, text=True).stdout
 
 
 def test_in_process(program, nano, tmp_path):

@@ -97,6 +97,45 @@ TEST(Judge, HandsInSeveralAnswersBeforeItWaits) {
   }
 }
 
+// Two answers in each of three runs.
+std::vector<bench::Run> three_runs() {
+  Measurement m;
+  m.output_tokens = 1;
+  m.text = "a";
+  std::vector<bench::Run> runs(3);
+  for (bench::Run& run : runs) run.requests = {m, m};
+  return runs;
+}
+
+TEST(Judge, ARunThatIsJudgedInPartHasNoQuality) {
+  ScoringEngine engine;
+  Judge judge(engine, encode);
+  std::vector<bench::Run> runs = three_runs();
+  size_t judged = 0;
+  ASSERT_TRUE(judge_runs(
+      runs, {"p"}, judge, [&](size_t, size_t) { ++judged; }, [&] { return judged == 3; }));
+  ASSERT_TRUE(runs[0].quality);
+  EXPECT_EQ(runs[0].quality->tokens, 2);
+  EXPECT_FALSE(runs[1].quality) << "one of its two answers";
+  EXPECT_FALSE(runs[2].quality);
+}
+
+TEST(Judge, AnErrorLeavesNoQualityOfWhatWasNotJudged) {
+  ScoringEngine engine;
+  int encoded = 0;
+  Judge judge(engine, [&](const std::string& prompt, const std::string& answer) -> Result<Encoded> {
+    if (++encoded > 3) return Error{ErrorKind::io, "broken", "", ""};
+    return encode(prompt, answer);
+  });
+  std::vector<bench::Run> runs = three_runs();
+  runs[0].requests[1].text = "b";
+  runs[1].requests[0].text = "c";
+  runs[1].requests[1].text = "d";
+  EXPECT_FALSE(judge_runs(
+      runs, {"p"}, judge, [](size_t, size_t) {}, [] { return false; }));
+  for (const bench::Run& run : runs) EXPECT_FALSE(run.quality);
+}
+
 TEST(Judge, RunsGetTheSumOfTheirAnswers) {
   ScoringEngine engine;
   Judge judge(engine, encode);
@@ -112,7 +151,7 @@ TEST(Judge, RunsGetTheSumOfTheirAnswers) {
   EXPECT_EQ(seen, 2u) << "what failed is not judged";
   EXPECT_EQ(runs[0].quality->tokens, 6);
   EXPECT_EQ(runs[0].quality->good, 4);
-  EXPECT_EQ(runs[1].quality->tokens, 0);
+  EXPECT_FALSE(runs[1].quality) << "nothing to judge";
 }
 
 }  // namespace

@@ -102,25 +102,41 @@ TEST(Load, AddsLittleToTheTimeToTheFirstToken) {
   EXPECT_LT(added, 0.5e-3);  // other tests run beside it: docs/benchmark.md has the figure of a quiet machine
 }
 
-TEST(Load, ThirtyTwoStreamsCostBelowOnePercentOfACore) {
+// What 32 streams cost, in cores, and by how much the figures are off, as a share.
+struct Cost {
+  double cores = 0, off = 0;
+};
+
+Cost cost_of_many(int between) {
+  const int tokens = 1000 / between;
+  ScriptedServer server(
+      {.first = std::chrono::milliseconds(200), .between = std::chrono::milliseconds(between), .tokens = tokens});
+  const double cpu = thread_seconds();
+  const std::vector<Measurement> answers = measure({&server}, {.requests = 64, .streams = 32});
+  const double spent = thread_seconds() - cpu;
+  const Figures f = figures(answers);
+  EXPECT_EQ(f.ttft.count, 64u);
+  double first = 0, last = 0;
+  for (const Truth& t : server.truths()) first += t.first / 64, last += t.last / 64;
+  const double rate = 32 * tokens / last, tpot = (last - first) / (tokens - 1);
+  double off = 0;
+  for (const double ratio : {f.aggregate_rate / rate, f.tpot.p50 / tpot, f.ttft.p50 / first})
+    off = std::max(off, std::abs(ratio - 1));
+  return {spent / wall_time(answers), off};
+}
+
+TEST(Load, ThirtyTwoStreamsCostLittleAndTheirFiguresAreTrue) {
   for (const int between : {100, 50, 25}) {
-    const double share = least_of_three(0.01, [&] {
-      const int tokens = 2000 / between;
-      ScriptedServer server(
-          {.first = std::chrono::milliseconds(200), .between = std::chrono::milliseconds(between), .tokens = tokens});
-      const double cpu = thread_seconds();
-      const std::vector<Measurement> answers = measure({&server}, {.requests = 32, .streams = 32});
-      const double spent = thread_seconds() - cpu;
-      const Figures f = figures(answers);
-      EXPECT_EQ(f.ttft.count, 32u);
-      double last = 0;
-      for (const Truth& t : server.truths()) last = std::max(last, t.last);
-      EXPECT_NEAR(f.aggregate_rate / (32 * tokens / last), 1, 0.1);
-      EXPECT_NEAR(f.tpot.p50 / (1e-3 * between), 1, 0.05);
-      return spent / last;
+    Cost least{1, 1};
+    least_of_three(0.01, [&] {
+      const Cost cost = cost_of_many(between);
+      least = {std::min(least.cores, cost.cores), std::min(least.off, cost.off)};
+      return std::max(least.cores, least.off);
     });
-    std::printf("%.2f %% of a core at 32 streams of %d tokens/s\n", 100 * share, 1000 / between);
-    EXPECT_LT(share, 0.03);  // as above
+    std::printf("%.2f %% of a core at 32 streams of %d tokens/s; at most %.2f %% off\n", 100 * least.cores,
+                1000 / between, 100 * least.off);
+    EXPECT_LT(least.cores, 0.03);  // as above
+    EXPECT_LT(least.off, 0.1);
   }
 }
 

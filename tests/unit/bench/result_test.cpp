@@ -11,8 +11,9 @@ RunFile sample() {
   file.model = "smollm2";
   file.machine = {"a processor", "a system", 2, 23.5, 31.25, 30, 123.5};
   file.matrices = {1e9, 2e8};
+  file.prompt_tokens = {20, 41};
   file.noise = {"load 1.5"};
-  file.engines = {{"martlet", "0.1.0", "in process", 98e6}};
+  file.engines = {{"martlet", "0.1.0", "in process", 98e6, R"({"x":1})", true}};
   Run run;
   run.engine = "martlet";
   run.kind = Kind::sweep;
@@ -34,6 +35,9 @@ TEST(Result, ComesBackAsItWasWritten) {
   ASSERT_TRUE(back) << back.error().line();
   EXPECT_EQ(to_json(*back), text);
   EXPECT_EQ(back->runs[0].kind, Kind::sweep);
+  EXPECT_EQ(back->prompt_tokens, (std::vector<int>{20, 41}));
+  EXPECT_EQ(back->engines[0].request, R"({"x":1})");
+  EXPECT_TRUE(back->engines[0].on_processor);
   EXPECT_EQ(back->runs[0].requests[1].text, sample().runs[0].requests[1].text);
   EXPECT_FALSE(back->runs[1].cold);
 }
@@ -50,7 +54,7 @@ TEST(Result, NamesTheMemberThatIsWrong) {
   EXPECT_EQ(problem("\"cores\":2", "\"cores\":1e300"), "x.json: machine.cores");
   EXPECT_EQ(problem("\"sweep\"", "\"swoop\""), "x.json: runs[0].kind");
   EXPECT_EQ(problem("\"noise\"", "\"noice\""), "x.json: noise");
-  EXPECT_EQ(problem("martlet-bench-1", "martlet-bench-2"), "x.json");
+  EXPECT_EQ(problem("martlet-bench-2", "martlet-bench-1"), "x.json");
   EXPECT_EQ(from_json("[", "x.json").error().where, "x.json");
   EXPECT_EQ(from_json("{}", "x.json").error().where, "x.json");
 }

@@ -62,6 +62,14 @@ TEST(ServerKinds, WordsAreFilledIn) {
   EXPECT_EQ(find_server_kind("else"), nullptr);
 }
 
+TEST(ServerKinds, WordsAreToldWithoutFolders) {
+  for (const auto& [word, told] : {std::pair{"/home/me/bin/python", "python"}, std::pair{"python3", "python3"},
+                                   std::pair{"mlx-lm=/opt/mlx/", "mlx-lm=mlx"}, std::pair{"--port=80", "--port=80"},
+                                   std::pair{"a=http://h:1/v1", "a=http://h:1/v1"}, std::pair{"models/x", "models/x"},
+                                   std::pair{"/a b/c d.gguf", "c d.gguf"}, std::pair{"", ""}})
+    EXPECT_EQ(without_folders(word), told) << word;
+}
+
 TEST(TimeLeft, FollowsWhatWasDone) {
   TimeLeft left;
   left.add(0, 10);
