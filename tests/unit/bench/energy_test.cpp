@@ -1,6 +1,7 @@
 #include "bench/energy.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -11,7 +12,8 @@ namespace fs = std::filesystem;
 
 class Energy : public testing::Test {
  protected:
-  Energy() : root_(fs::path(testing::TempDir()) / "martlet_powercap") {
+  // Tests may run at once, each in a process of its own.
+  Energy() : root_(fs::path(testing::TempDir()) / ("martlet_powercap_" + std::to_string(::getpid()))) {
     fs::remove_all(root_);
     fs::create_directories(root_);
   }
