@@ -11,61 +11,57 @@
 #include <cstdint>
 
 namespace martlet {
+
+struct MappedRange {
+  std::atomic<uintptr_t> begin{0}, end{0};
+  std::atomic<bool> lost_page{false};
+};
+
 namespace {
 
 // Mapped ranges, readable from a signal handler: a fixed table of atomics. An entry is claimed by its `end` and seen by
 // the handler once `begin` is set, so that it never sees half an entry.
 constexpr size_t kMaxRanges = 1024;
-struct Range {
-  std::atomic<uintptr_t> begin{0}, end{0};
-};
-Range ranges[kMaxRanges];
-std::atomic<bool> page_lost{false};
+MappedRange ranges[kMaxRanges];
 uintptr_t page_size = 0;  // set before the handler is installed
 
-// False when the table is full.
-bool remember(std::span<const std::byte> bytes) {
+// Null when the table is full.
+MappedRange* remember(std::span<const std::byte> bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  for (Range& range : ranges) {
+  for (MappedRange& range : ranges) {
     uintptr_t expected = 0;
     if (range.end.compare_exchange_strong(expected, begin + bytes.size())) {
+      range.lost_page.store(false);
       range.begin.store(begin);
-      return true;
+      return &range;
     }
   }
-  return false;
+  return nullptr;
 }
 
-void forget(std::span<const std::byte> bytes) {
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  for (Range& range : ranges) {
-    if (range.begin.load() == begin) {
-      range.begin.store(0);
-      range.end.store(0);
-      return;
-    }
-  }
+void forget(MappedRange& range) {
+  range.begin.store(0);
+  range.end.store(0);
 }
 
-bool is_mapped(uintptr_t address) {
-  for (const Range& range : ranges) {
+MappedRange* range_of(uintptr_t address) {
+  for (MappedRange& range : ranges) {
     const uintptr_t begin = range.begin.load();
-    if (begin != 0 && address >= begin && address < (range.end.load() + page_size - 1) / page_size * page_size)
-      return true;
+    const uintptr_t end = (range.end.load() + page_size - 1) / page_size * page_size;
+    if (begin != 0 && address >= begin && address < end && range.begin.load() == begin) return &range;
   }
-  return false;
+  return nullptr;
 }
 
 // The page behind a truncated file is gone: put a zero page in its place, so that the step in flight ends and its
-// result is thrown away by whoever sees lost_page().
+// result is thrown away by whoever asks the file. The file is marked first: nobody reads zeros from one that says it is
+// unchanged.
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (is_mapped(address)) {
+  if (MappedRange* range = range_of(address)) {
+    range->lost_page.store(true);
     void* page = reinterpret_cast<void*>(address / page_size * page_size);
-    if (mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
-      page_lost.store(true);
-      return;
-    }
+    if (mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
   }
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -107,23 +103,29 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
     madvise(data, size, MADV_HUGEPAGE);  // a hint: what is read from disk from now on comes in large pages
 #endif
     file->bytes_ = {static_cast<const std::byte*>(data), size};
-    if (!remember(file->bytes_)) return Error{ErrorKind::io, "too_many_files", "too many files are mapped", path};
+    file->range_ = remember(file->bytes_);
+    if (!file->range_) return Error{ErrorKind::io, "too_many_files", "too many files are mapped", path};
   }
   return std::shared_ptr<const MappedFile>(std::move(file));
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) {
-    forget(bytes_);
-    munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  }
+  if (range_) forget(*range_);
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   if (descriptor_ >= 0) close(descriptor_);
 }
 
 bool MappedFile::unchanged() const {
+  if (range_ && range_->lost_page.load()) return false;
   struct stat status;
   return fstat(descriptor_, &status) == 0 && static_cast<size_t>(status.st_size) == bytes_.size() &&
          modified_ns(status) == modified_ns_;
+}
+
+bool MappedFile::is_current() const {
+  struct stat open, named;
+  return unchanged() && fstat(descriptor_, &open) == 0 && stat(path_.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
 void guard_mapped_files() {
@@ -133,10 +135,6 @@ void guard_mapped_files() {
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, nullptr);
-}
-
-bool lost_page() {
-  return page_lost.load();
 }
 
 }  // namespace martlet

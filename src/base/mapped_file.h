@@ -9,11 +9,13 @@
 
 namespace martlet {
 
+struct MappedRange;
+
 // A regular file mapped read-only and shared. Pointers into bytes() live as long as the object. Thread-safe.
 //
-// A file that shrinks while it is mapped would deliver SIGBUS on the next touch: guard_mapped_files() installs a handler
-// that replaces the lost page by zeros and raises a flag, so that whoever uses the bytes can fail cleanly with
-// `model_file_changed` instead of dying or computing on garbage.
+// A file that shrinks while it is mapped would deliver SIGBUS on the next touch: guard_mapped_files() installs a
+// handler that replaces the lost page by zeros and marks the file, so that whoever uses its bytes, and nobody else, can
+// fail cleanly with `model_file_changed` instead of dying or computing on garbage.
 class MappedFile {
  public:
   // Refuses what is not a regular file (directory, FIFO, device) or cannot be read: ErrorKind::io, "not_regular_file".
@@ -25,8 +27,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
-  // False once the file is shorter than it was when it was mapped, or was modified since.
+  // False once a page of it was lost, and while its length or time are others than when it was mapped.
   bool unchanged() const;
+  // Whether opening path() now would give this file, unchanged.
+  bool is_current() const;
 
  private:
   MappedFile() = default;
@@ -34,10 +38,10 @@ class MappedFile {
   int descriptor_ = -1;
   std::span<const std::byte> bytes_;
   int64_t modified_ns_ = 0;
+  MappedRange* range_ = nullptr;  // where the handler finds it; null without bytes
 };
 
-// Installs the SIGBUS handler once per process. lost_page() is true after any mapped page was lost.
+// Installs the SIGBUS handler, once per process.
 void guard_mapped_files();
-bool lost_page();
 
 }  // namespace martlet

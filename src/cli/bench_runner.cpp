@@ -44,7 +44,8 @@ Status BenchRunner::step(std::span<const Token> tokens, int32_t batch, int32_t f
                    .outputs = outputs};
   chosen_.resize(sequences);
   const Ticket ticket = backend_.submit(model_->id(), flat, choices, [&] { return model_->forward(backend_); });
-  return backend_.wait(ticket, chosen_, {});
+  MARTLET_TRY(backend_.wait(ticket, chosen_, {}));
+  return model_->intact();
 }
 
 Status BenchRunner::fill(int32_t tokens) {

@@ -118,7 +118,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
     parts.cache_file = CacheFile{fmt::format("{}/{:016x}.kv", options.cache_dir, fingerprint), fingerprint,
                                  parts.scheduler.page_tokens, h.vocabulary};
   }
-  parts.weights_intact = [file] { return !lost_page() && file->unchanged(); };
+  parts.weights_intact = [file] { return file->unchanged(); };
   return EngineThread::start(std::move(parts));
 }
 

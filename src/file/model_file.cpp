@@ -96,4 +96,8 @@ bool ModelFile::unchanged() const {
   return std::all_of(files_.begin(), files_.end(), [](const auto& file) { return file->unchanged(); });
 }
 
+bool ModelFile::is_current() const {
+  return std::all_of(files_.begin(), files_.end(), [](const auto& file) { return file->is_current(); });
+}
+
 }  // namespace martlet

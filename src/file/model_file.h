@@ -40,13 +40,13 @@ struct FilePart;  // of contents.h
 // Immutable after opening, thread-safe. Every string and view is borrowed from the mapped files, which it owns.
 class ModelFile {
  public:
-  // `path`: a .gguf file; for a split model any part finds the others beside it. Errors: A1 to A12, A17 of the fault list
-  // (ErrorKind::model or ::io), each with file@offset.
+  // `path`: a .gguf file; for a split model any part finds the others beside it. Errors: A1 to A12, A17 of the fault
+  // list (ErrorKind::model or ::io), each with file@offset.
   static Result<std::shared_ptr<const ModelFile>> open(const std::string& path);
   // A GGUF file that lies in memory already (tests, fuzzing). `bytes` must outlive the model; `name` is for errors.
   static Result<std::shared_ptr<const ModelFile>> from_memory(std::span<const std::byte> bytes, std::string name);
 
-  const Metadata* find(std::string_view key) const;  // null when absent
+  const Metadata* find(std::string_view key) const;                                                 // null when absent
   const std::vector<std::pair<std::string_view, Metadata>>& metadata() const { return metadata_; }  // in file order
   // Typed access. nullopt when absent or of another kind; integers of any width and sign convert when they fit.
   std::optional<std::string_view> string(std::string_view key) const;
@@ -61,7 +61,8 @@ class ModelFile {
   const std::vector<std::shared_ptr<const MappedFile>>& files() const { return files_; }
   const std::string& path() const { return path_; }
   std::string_view architecture() const { return string("general.architecture").value_or(""); }
-  bool unchanged() const;  // see MappedFile::unchanged
+  bool unchanged() const;   // see MappedFile::unchanged
+  bool is_current() const;  // see MappedFile::is_current
 
  private:
   ModelFile() = default;

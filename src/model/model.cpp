@@ -27,6 +27,12 @@ Result<std::unique_ptr<Model>> Model::create(std::shared_ptr<const ModelFile> fi
   return model;
 }
 
+Status Model::intact() const {
+  if (!file_ || file_->unchanged()) return {};
+  return Error{ErrorKind::io, "model_file_changed",
+               "the model file was changed or cut short while in use; load it again", file_->path()};
+}
+
 int64_t mapped_bytes(const ModelFile& file) {
   int64_t bytes = 0;
   for (const auto& mapped : file.files()) bytes += static_cast<int64_t>(mapped->bytes().size());

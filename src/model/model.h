@@ -25,6 +25,10 @@ class Model {
   // Logits of the batch's output rows. Called inside Backend::submit.
   virtual Outputs forward(Backend& backend) const = 0;
 
+  // Errors: ErrorKind::io, `model_file_changed`, once the file that the weights are read from is not what was opened
+  // any more: what was computed from them is not to be believed. Cheap enough to ask after every step.
+  Status intact() const;
+
   ModelId id() const { return id_; }
   const Hyperparameters& hyperparameters() const { return hyperparameters_; }
 

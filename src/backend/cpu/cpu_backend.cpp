@@ -8,7 +8,6 @@
 
 #include "backend/cpu/cores.h"
 #include "backend/cpu/operators.h"
-#include "base/mapped_file.h"
 
 namespace martlet {
 namespace {
@@ -132,10 +131,6 @@ Ticket CpuBackend::submit(ModelId model, const Batch& batch, std::span<const Cho
   } catch (const std::bad_alloc&) {
     outputs_ = {};
     status_ = out_of_memory();
-  }
-  if (lost_page()) {
-    status_ =
-        Error{ErrorKind::io, "model_file_changed", "the model file was cut short while in use; load it again", ""};
   }
   batch_ = nullptr;
   return static_cast<Ticket>(++ticket_);

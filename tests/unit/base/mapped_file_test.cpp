@@ -114,23 +114,41 @@ TEST_F(MappedFileTest, A12_ChangesAreSeen) {
   EXPECT_FALSE((*touched)->unchanged());
 }
 
-// Last, because lost_page() stays true for the rest of the process.
+TEST_F(MappedFileTest, AFileThatAnotherTookThePlaceOfIsNotCurrent) {
+  const std::string path = write("file", "some bytes");
+  const auto file = MappedFile::open(path);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE((*file)->is_current());
+  std::filesystem::rename(write("new", "some bytes"), path);
+  EXPECT_TRUE((*file)->unchanged());
+  EXPECT_FALSE((*file)->is_current());
+  std::filesystem::remove(path);
+  EXPECT_FALSE((*file)->is_current());
+}
+
+// Nobody who reads another file is concerned.
 TEST_F(MappedFileTest, A12_TruncatedWhileMapped) {
   guard_mapped_files();
   constexpr size_t kBytes = 1 << 20;
   const std::string path = write("file", std::string(kBytes, 'x'));
   const auto file = MappedFile::open(path);
   ASSERT_TRUE(file);
+  const auto other = MappedFile::open(write("other", "some bytes"));
+  ASSERT_TRUE(other);
+  const auto modified = std::filesystem::last_write_time(path);
   const auto bytes = (*file)->bytes();
   EXPECT_EQ(bytes[kBytes - 1], std::byte{'x'});
-  ASSERT_FALSE(lost_page());
   std::filesystem::resize_file(path, 100);
   EXPECT_FALSE((*file)->unchanged());
   size_t sum = 0;  // touches every lost page
   for (size_t i = 1 << 16; i < kBytes; i += 512) sum += static_cast<size_t>(bytes[i]);
   EXPECT_EQ(sum, 0u);
   EXPECT_EQ(bytes[99], std::byte{'x'}) << "what is left of the file stays";
-  EXPECT_TRUE(lost_page());
+  std::filesystem::resize_file(path, kBytes);
+  std::filesystem::last_write_time(path, modified);
+  EXPECT_FALSE((*file)->unchanged()) << "its pages are lost though it looks as it was";
+  EXPECT_TRUE((*other)->unchanged());
+  EXPECT_TRUE((*MappedFile::open(path))->unchanged());
 }
 
 using MappedFileDeathTest = MappedFileTest;
