@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "backend/choose.h"
 #include "sample/draft_distribution.h"
@@ -40,6 +41,9 @@ struct ModelDrafter::Rows {
   std::vector<TokenLogprob> top;
 
   int32_t size() const { return static_cast<int32_t>(tokens.size()); }
+  int32_t mean_context() const {
+    return static_cast<int32_t>(std::accumulate(positions.begin(), positions.end(), int64_t{size()}) / size());
+  }
   void add(std::span<const Token> some, int32_t position, const std::vector<Page>& sequence_pages) {
     for (const Token token : some) {
       tokens.push_back(token);
@@ -72,6 +76,10 @@ ModelDrafter::ModelDrafter(Backend& backend, std::unique_ptr<Model> model, const
 
 ModelDrafter::~ModelDrafter() {
   give_back();
+}
+
+double ModelDrafter::seconds(int32_t rows) const {
+  return rows > 0 && costs_.knows(rows) ? costs_.seconds(rows, context_).value_or(0) : 0;
 }
 
 bool ModelDrafter::give_back() {
@@ -131,14 +139,17 @@ Status ModelDrafter::run(Rows& rows) {
   const auto begin = std::chrono::steady_clock::now();
   const Ticket ticket = backend_.submit(model_->id(), batch, rows.choices, [&] { return model_->forward(backend_); });
   MARTLET_TRY(backend_.wait(ticket, rows.chosen, rows.top));
-  times_.record(rows.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  context_ = rows.mean_context();
+  costs_.observe(rows.size(), context_,
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   return {};
 }
 
 // Rows of a step that takes about so many seconds at most.
 int32_t ModelDrafter::rows_within(double seconds) const {
   int32_t rows = kLeastCatchUp;
-  while (times_(2 * rows) > 0 && times_(2 * rows) <= seconds && rows < options_.max_rows) rows *= 2;
+  const auto known_to_fit = [&](int32_t n) { return this->seconds(n) > 0 && this->seconds(n) <= seconds; };
+  while (known_to_fit(2 * rows) && rows < options_.max_rows) rows *= 2;
   return std::min(rows, options_.max_rows);
 }
 

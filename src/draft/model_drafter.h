@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/cost_table.h"
 #include "cache/page_pool.h"
 #include "draft/drafter.h"
-#include "draft/step_times.h"
 #include "model/model.h"
 
 namespace martlet {
@@ -29,7 +29,7 @@ class ModelDrafter final : public Drafter {
   std::string_view name() const override { return "model"; }
   bool free() const override { return false; }
   int32_t lag(RequestId sequence, std::span<const Token> tokens) const override;
-  double seconds(int32_t rows) const override { return rows > 0 ? times_(rows) : 0; }
+  double seconds(int32_t rows) const override;
   Status draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) override;
   void forget(RequestId sequence) override;
   bool give_back() override;
@@ -56,7 +56,8 @@ class ModelDrafter final : public Drafter {
   std::unique_ptr<Model> model_;
   const Options options_;
   PagePool pool_;
-  StepTimes times_;
+  CostTable costs_;
+  int32_t context_ = 0;  // that a row of the last step attended to
   std::unordered_map<RequestId, Cached> cached_;
 };
 

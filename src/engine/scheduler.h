@@ -5,10 +5,10 @@
 #include <random>
 #include <vector>
 
+#include "backend/cost_table.h"
 #include "base/error.h"
 #include "cache/page_pool.h"
 #include "cache/prefix_tree.h"
-#include "engine/cost_table.h"
 #include "engine/mailbox.h"
 #include "engine/sequence.h"
 #include "engine/speculator.h"

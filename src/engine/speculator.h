@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/cost_table.h"
+#include "backend/cost_table.h"
 #include "engine/sequence.h"
 
 namespace martlet {

@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "draft/drafting.h"
-#include "draft/step_times.h"
 
 namespace martlet {
 namespace {
@@ -35,22 +34,6 @@ TEST(WindowRule, DecidesAsTheRecordedTraceDecisionByDecision) {
     rule.verified(rule.length(), accepted, joined);
   }
   EXPECT_GT(step, 500);
-}
-
-TEST(StepTimes, InterpolatesAndGrowsInProportion) {
-  StepTimes times;
-  EXPECT_EQ(times(1), 0);
-  times.record(64, 6.4);
-  EXPECT_EQ(times(1), 0);
-  EXPECT_DOUBLE_EQ(times(128), 12.8);
-  times.record(4, 0.4);
-  EXPECT_EQ(times(3), 0);
-  EXPECT_DOUBLE_EQ(times(4), 0.4);
-  EXPECT_NEAR(times(34), 3.4, 0.5);
-  for (int i = 0; i < 40; ++i) times.record(4, 0.5);
-  EXPECT_NEAR(times(4), 0.5, 0.01);
-  times.record(4, 100);
-  EXPECT_LT(times(4), 0.7) << "one step that was held up";
 }
 
 // Drafts the text's true continuation, each token right with the chance of the moment, and says how sure it is.

@@ -1,4 +1,4 @@
-#include "engine/cost_table.h"
+#include "backend/cost_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@ namespace martlet {
 namespace {
 
 // A new step's weight once a cell has seen some: quick enough to follow a busy neighbour, slow enough not to follow one
-// interrupted step.
-constexpr double kLeastWeight = 1.0 / 8;
+// interrupted step, which counts as this many times what was expected at most.
+constexpr double kLeastWeight = 1.0 / 8, kOutlier = 3;
 constexpr int32_t kSmallestContext = 256;
 
 }  // namespace
@@ -28,6 +28,8 @@ size_t CostTable::context_bucket(int32_t context) {
 
 void CostTable::observe(int32_t rows, int32_t context, double seconds) {
   Cell& cell = cells_[row_bucket(rows)][context_bucket(context)];
+  if (cell.count > 1) seconds = std::min(seconds, kOutlier * cell.seconds);
+  fewest_ = std::min(fewest_, rows);
   ++cell.count;
   const double weight = std::max(1.0 / cell.count, kLeastWeight);
   cell.rows += weight * (rows - cell.rows);

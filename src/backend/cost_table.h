@@ -2,13 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace martlet {
 
 // What steps cost here: measured seconds by the number of rows and the tokens that a row attends to on average, kept
-// per engine (one model on one backend) and updated by every step. Rows are told apart up to 16 and by quarter octaves
-// above; contexts by octaves.
+// for each model on a backend, drafting ones too, and updated by every step. Rows are told apart up to 16 and by
+// quarter octaves above; contexts by octaves.
 class CostTable {
  public:
   void observe(int32_t rows, int32_t context, double seconds);
@@ -17,6 +18,9 @@ class CostTable {
   // below the smallest as much as that. Rows that were never seen at this context take the nearest context's time.
   // Nothing before the first observation.
   std::optional<double> seconds(int32_t rows, int32_t context) const;
+
+  // Whether a step of so many rows or fewer was ever seen: if not, seconds() can only guess high.
+  bool knows(int32_t rows) const { return rows >= fewest_; }
 
  private:
   struct Cell {
@@ -30,6 +34,7 @@ class CostTable {
   const Cell* nearest(size_t row_bucket, size_t context_bucket) const;
 
   std::array<std::array<Cell, kContextBuckets>, kRowBuckets> cells_{};
+  int32_t fewest_ = std::numeric_limits<int32_t>::max();
 };
 
 }  // namespace martlet
