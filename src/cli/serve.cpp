@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -132,14 +133,15 @@ Status prepare(Flags& flags) {
 }
 
 // Models that were named are looked at now, so that what cannot be served is said at once; those of a folder when
-// somebody asks for them.
+// somebody asks for them. The first is loaded next, from what its plan has opened; the others are closed again.
 Status add_models(Server& server, const Flags& flags, const Ceiling& ceiling) {
+  bool first = true;
   const auto add = [&](const std::string& model, bool check) -> Status {
     LoadOptions options = flags.load;
     options.model = model;
     MARTLET_ASSIGN(const std::string path, resolve_model(model));
     auto source = served_file(options, path, ceiling, [&server](const std::string& text) { server.note(text); });
-    if (check) MARTLET_TRY(source->plan({}));
+    if (check) MARTLET_TRY(std::exchange(first, false) ? source->plan({}) : plan_model(options, ceiling));
     return server.models().add(std::move(source));
   };
   for (const std::string& model : flags.models) MARTLET_TRY(add(model, true));

@@ -31,19 +31,34 @@ class ServedFile final : public server::ModelSource {
 
   Result<Plan> plan(const Allowance& allowance) override {
     const Ceiling beside{allowance.memory, "beside the other models"};
-    MARTLET_ASSIGN(Plan plan, plan_model(within(allowance), allowance.memory > 0 ? beside : ceiling_));
-    if (allowance.context == 0) fit_note_ = fit_note(plan);
+    MARTLET_ASSIGN(const Opened opened, open());
+    Result<Plan> plan = plan_model(opened, within(allowance), allowance.memory > 0 ? beside : ceiling_);
+    if (!plan) {
+      opened_ = {};  // nobody loads it now, and the next one to ask looks up the name again
+    } else if (allowance.context == 0) {
+      fit_note_ = fit_note(*plan);
+    }
     return plan;
   }
 
   Result<std::shared_ptr<const ServedModel>> load(const Allowance& allowance) override {
-    MARTLET_ASSIGN(Loaded loaded, cli::load(within(allowance)));
+    MARTLET_ASSIGN(const Opened opened, open());
+    opened_ = {};
+    MARTLET_ASSIGN(Loaded loaded, cli::load(opened, within(allowance)));
     if (!loaded.chat_template) note_("this model's chat template cannot be used: chat requests will be refused");
     if (!fit_note_.empty()) note_(fit_note_);
     return served(std::move(loaded));
   }
 
  private:
+  // What was opened for a plan is loaded too, unless there is something else under its name by then.
+  Result<Opened> open() {
+    if (!opened_.file || !opened_.file->is_current()) {
+      MARTLET_ASSIGN(opened_, open_model(options_.model));
+    }
+    return opened_;
+  }
+
   LoadOptions within(const Allowance& allowance) const {
     LoadOptions out = options_;
     if (allowance.context > 0) out.engine.context = allowance.context;
@@ -56,6 +71,7 @@ class ServedFile final : public server::ModelSource {
   const Ceiling ceiling_;
   const std::function<void(const std::string&)> note_;
   std::string fit_note_;  // of the last plan that was free to choose the context
+  Opened opened_;         // from a plan to the load
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 """Several models in one server, memory pressure, and what operators see."""
+import ctypes
 import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,22 @@ def test_a_folder_of_models_is_loaded_on_first_use(program, folder):
         assert "serves 4 models" in server.ready
 
 
+def test_a_model_is_opened_once(program, nano, tmp_path):
+    """Planned and loaded from the same mapping, as the kernel counts."""
+    libc, model = ctypes.CDLL(None, use_errno=True), tmp_path / "once.gguf"
+    if not hasattr(libc, "inotify_init1"):
+        pytest.skip("needs inotify")
+    model.write_bytes(nano.read_bytes())
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(watch, str(model).encode(), 0x20) >= 0   # IN_OPEN
+    try:
+        with Server(program, model, "--context", "512"):
+            opened = os.read(watch, 4096)
+        assert len(opened) == 16, f"{len(opened) // 16} times"
+    finally:
+        os.close(watch)
+
+
 def test_memory_decides_which_stay(program, folder):
     _, planned, _ = plan_of(program, folder / "anna.gguf", "--context", "2048", "--streams", "4")
     model = sum(p["bytes"] for p in planned["parts"] if p["name"] != "program")
@@ -53,6 +71,8 @@ def test_memory_decides_which_stay(program, folder):
     flags = ("--context", "2048", "--streams", "4", "--memory", str(ceiling))
     with Server(program, folder / "anna.gguf", folder / "bert.gguf", folder / "carl.gguf", *flags) as server:
         assert states(server) == {"anna": "loaded", "bert": "unloaded", "carl": "unloaded"}
+        mapped = Path(f"/proc/{server.pid}/maps").read_text()
+        assert "anna.gguf" in mapped and "bert.gguf" not in mapped   # looked at, and closed again
         assert complete(server, "bert")[0] == 200
         assert complete(server, "anna")[0] == 200
         assert complete(server, "carl")[0] == 200
