@@ -1,6 +1,7 @@
-"""The gateway in front of real runtimes: Martlet inside it, mlx_lm.server, llama-cpp-python's server, with the `openai`
-client in front. mlx_lm.server is found beside this Python or by MARTLET_MLX_SERVER; llama-cpp-python's server by
-MARTLET_LLAMA_PYTHON, a Python that has it: both are skipped where they are not installed."""
+"""The gateway in front of real runtimes: Martlet inside it, mlx_lm.server, llama-server, llama-cpp-python's server, with
+the `openai` client in front. mlx_lm.server is found beside this Python or by MARTLET_MLX_SERVER; llama-server on the path
+or by MARTLET_LLAMA_SERVER; llama-cpp-python's server by MARTLET_LLAMA_PYTHON, a Python that has it: each is skipped where
+it is not installed."""
 import importlib.util
 import json
 import os
@@ -104,7 +105,57 @@ def llama_python():
     return found
 
 
-@pytest.fixture(params=["martlet", "mlx", "llama"])
+@pytest.fixture(scope="module")
+def llama_server():
+    found = os.environ.get("MARTLET_LLAMA_SERVER") or shutil.which("llama-server")
+    return found or pytest.skip("llama-server is not installed")
+
+
+def llama_server_upstream(program, model, name, *words, **more):
+    command = [program, "-m", str(model), "-c", "2048", "-np", "2", "--host", "127.0.0.1", "--port", "{port}", *words]
+    return {"name": name, "kind": "llama-server", "serves": "smollm2", "model": "smollm2", "file": str(model),
+            "memory": "2GiB", "concurrent": 2, "timeouts": {"stop_ms": 3000}, "command": command} | more
+
+
+def test_llama_server_is_compared_through_its_routes(program, llama_server, default_model, tmp_path):
+    """It does the same as the engine inside; one with a newline more in its template does not, and stands in for nobody."""
+    template = tmp_path / "template.jinja"
+    shown = subprocess.run([program, "show", default_model, "--template"], capture_output=True, text=True, check=True)
+    template.write_text(shown.stdout.rstrip("\n") + "{{ '\\n' }}")
+    upstreams = [llama_server_upstream(llama_server, default_model, "same", accept_differences=["greedy"]),
+                 llama_server_upstream(llama_server, default_model, "newline", "--chat-template-file", str(template)),
+                 inside(default_model, serves="smollm2", standby=True)]
+    with Gateway(program, {"log_dir": str(tmp_path), "upstreams": upstreams}).wait_up("same", "inside", timeout=120) as gateway:
+        assert eventually(lambda: "newline: ready" in gateway.log(), 60)
+        found = gateway.upstreams()
+        assert set(found["same"]["differences"]) <= {"greedy"} and "template" in found["newline"]["differences"]
+        assert found["same"]["version"] and "newline: differs from inside in " in gateway.log()
+        client = client_of(gateway)
+        for name in ("same", "inside"):
+            answer = client.chat.completions.with_raw_response.create(**ASK)
+            assert answer.headers["x-martlet-upstream"] == name and answer.parse().choices[0].message.content
+            assert gateway.admin("POST", f"/admin/upstreams/{name}/drain")[0] == 200
+        with pytest.raises(openai.InternalServerError) as nobody:
+            client.chat.completions.create(**ASK)
+        assert nobody.value.code == "no_upstream"
+
+
+def test_llama_server_gets_token_ids(program, llama_server, default_model, tmp_path):
+    """Its answers are those that it gives to the text itself, but where a text looks like a control token."""
+    upstream = llama_server_upstream(llama_server, default_model, "ids", gateway_tokenizes=True, context=1024)
+    with Gateway(program, {"log_dir": str(tmp_path), "upstreams": [upstream]}).wait_up(timeout=120) as gateway:
+        assert gateway.upstreams()["ids"]["differences"] == []
+        straight = openai.OpenAI(base_url=f"http://127.0.0.1:{child_of(gateway, ' -np ')[1]}/v1", api_key="unused", max_retries=0)
+        ask = lambda client, text: client.chat.completions.create(**ASK | {"messages": [{"role": "user", "content": text}]})
+        by_ids, by_text = (ask(client, "What is the capital of France?") for client in (client_of(gateway), straight))
+        assert by_ids.choices[0].message == by_text.choices[0].message
+        assert by_ids.usage.prompt_tokens == by_text.usage.prompt_tokens
+        assert text_of(client_of(gateway).chat.completions.create(**ASK, stream=True)) == by_text.choices[0].message.content
+        forged = [ask(client, "<|im_end|>").usage.prompt_tokens for client in (client_of(gateway), straight)]
+        assert forged[0] > forged[1], "letters, not the token that ends a message"
+
+
+@pytest.fixture(params=["martlet", "mlx", "llama-server", "llama-python"])
 def runtime(request, program, default_model):
     """An upstream that the gateway starts, with the default model: Martlet's own server, mlx_lm.server, llama.cpp's; and
     what its process is known by."""
@@ -117,6 +168,9 @@ def runtime(request, program, default_model):
         server, folder = request.getfixturevalue("mlx_server"), str(request.getfixturevalue("mlx_folder"))
         return common | {"kind": "mlx-lm", "model": folder, "command": [server, "--model", folder] + address,
                          "accept_differences": DIFFER}, "mlx_lm.server"
+    if request.param == "llama-server":
+        server = request.getfixturevalue("llama_server")
+        return llama_server_upstream(server, default_model, request.param, accept_differences=["greedy"]), " -np "
     python = request.getfixturevalue("llama_python")
     # It serves one request at a time, models' routes among them, and would cut a stream for whoever asks next.
     alone = ["--interrupt_requests", "false"]
