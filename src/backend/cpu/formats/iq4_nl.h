@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backend/cpu/formats/unpacker.h"
 #include "backend/cpu/formats/iq4_codebook.h"
+#include "backend/cpu/formats/unpacker.h"
 
 namespace martlet::cpu {
 namespace {
@@ -13,7 +13,7 @@ struct Unpacker<Format::IQ4_NL> : Blocks32<18, Codes::s8, 0, false> {
   MARTLET_INLINE static void unpack(const typename V::Rows& rows, Block32<V, 1>& block) {
     const auto table = V::table(kIq4Codebook);
     load_nibbles<V>(rows, 2, block, [&](auto code, auto) MARTLET_INLINED { return V::lookup(table, code); });
-    block.scale[0] = V::low_half(rows.words(0));
+    block.scale[0] = leading_half<V>(rows);
   }
 };
 

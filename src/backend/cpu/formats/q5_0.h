@@ -14,7 +14,7 @@ struct Unpacker<Format::Q5_0> : Blocks32<22, Codes::u5, 16, false> {
     load_nibbles<V>(rows, 6, block, [&](auto code, auto k) MARTLET_INLINED {
       return V::bit_or(code, V::template fifth_bits<k>(bits));
     });
-    block.scale[0] = V::low_half(rows.words(0));
+    block.scale[0] = leading_half<V>(rows);
   }
 };
 

@@ -57,6 +57,13 @@ MARTLET_INLINE typename V::Int high_nibbles(typename V::Int x) {
   return V::bit_and(V::right(x, 4), V::broadcast_byte(15));
 }
 
+// The half that a block starts with, by the word around it: a word goes into its lane with one instruction, two bytes
+// take two. Blocks are longer than a word, so nothing behind the row is read.
+template <class V>
+MARTLET_INLINE typename V::Float leading_half(const typename V::Rows& rows) {
+  return V::low_half(rows.words(0));
+}
+
 // Thirty-two bytes of each row as eight columns.
 template <class V>
 MARTLET_INLINE void load_32(const typename V::Rows& rows, int64_t offset, typename V::Int (&c)[8]) {
