@@ -114,7 +114,8 @@ struct Bench {
         if (!fits(batch, tokens)) continue;
         MARTLET_ASSIGN(const std::unique_ptr<BenchRunner> runner,
                        BenchRunner::open(file, *backend, batch, tokens, flags.cache_type));
-        MARTLET_TRY(runner->decode(batch, depth, 1, 1));
+        MARTLET_TRY(runner->fill_contexts(batch, depth));
+        MARTLET_TRY(runner->decode(batch, depth, 1, 1));  // untimed
         MARTLET_ASSIGN(const Speed speed, runner->decode(batch, depth, flags.generated, flags.repeats));
         const double rate = speed.tokens_per_s;
         report.decode.push_back({batch, depth, speed, of_peak(report, rate, rate),

@@ -6,6 +6,12 @@
 #include <numeric>
 
 namespace martlet::cli {
+namespace {
+
+// Of a context, so many tokens are computed: whole pages of every backend.
+constexpr int32_t kComputedTokens = 512;
+
+}  // namespace
 
 Result<std::unique_ptr<BenchRunner>> BenchRunner::open(const std::shared_ptr<const ModelFile>& file, Backend& backend,
                                                        int32_t sequences, int32_t tokens, CacheType cache_type) {
@@ -59,13 +65,21 @@ Status BenchRunner::fill(int32_t tokens) {
   return {};
 }
 
-// Every sequence reads keys and values of its own, as users' sequences do, but they need not all be computed.
-void BenchRunner::copy_to_others(int32_t batch, int32_t tokens) {
-  std::vector<std::byte> page(static_cast<size_t>(backend_.page_bytes(model_->id(), 0)));
-  for (int32_t p = 0; p * backend_.page_tokens() < tokens; ++p) {
-    backend_.read_page(model_->id(), 0, p, page);
-    for (int32_t s = 1; s < batch; ++s) backend_.write_page(model_->id(), 0, s * pages_each_ + p, page);
+// Every position of every sequence has keys and values of its own, as users' sequences do, but they are copies of the
+// first few: speed does not depend on what they are.
+Status BenchRunner::fill_contexts(int32_t batch, int32_t context) {
+  const int32_t computed = std::min(context, kComputedTokens);
+  MARTLET_TRY(fill(computed));
+  const auto pages_of = [&](int32_t tokens) { return (tokens + backend_.page_tokens() - 1) / backend_.page_tokens(); };
+  std::vector<std::byte> bytes(static_cast<size_t>(backend_.page_bytes(model_->id(), 0)));
+  for (int32_t from = 0; from < pages_of(computed); ++from) {
+    backend_.read_page(model_->id(), 0, from, bytes);
+    for (int32_t s = 0; s < batch; ++s) {
+      for (int32_t to = from; to < pages_of(context); to += pages_of(computed))
+        backend_.write_page(model_->id(), 0, s * pages_each_ + to, bytes);
+    }
   }
+  return {};
 }
 
 Result<Speed> BenchRunner::repeat(int32_t repeats, int64_t tokens, const std::function<Status()>& once) {
@@ -88,8 +102,6 @@ Result<Speed> BenchRunner::prefill(int32_t tokens, int32_t repeats) {
 }
 
 Result<Speed> BenchRunner::decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats) {
-  MARTLET_TRY(fill(context));
-  copy_to_others(batch, context);
   return repeat(repeats, int64_t{batch} * tokens, [&]() -> Status {
     std::vector<Token> next(static_cast<size_t>(batch));
     for (Token& token : next) token = random_token();

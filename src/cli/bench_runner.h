@@ -32,6 +32,8 @@ class BenchRunner {
 
   // A prompt of random tokens in the largest chunks that a step takes; only the last row's logits are wanted.
   Result<Speed> prefill(int32_t tokens, int32_t repeats);
+  // Brings `context` tokens into the cache of each of `batch` sequences.
+  Status fill_contexts(int32_t batch, int32_t context);
   // `tokens` steps of `batch` sequences, each a greedy token after `context` tokens that lie in the cache.
   Result<Speed> decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats);
 
@@ -43,7 +45,6 @@ class BenchRunner {
   // last row of each is an output, and its chosen token goes to `chosen_`.
   Status step(std::span<const Token> tokens, int32_t batch, int32_t first, int32_t rows);
   Status fill(int32_t tokens);
-  void copy_to_others(int32_t batch, int32_t tokens);
   Token random_token();
   Result<Speed> repeat(int32_t repeats, int64_t tokens, const std::function<Status()>& once);
 

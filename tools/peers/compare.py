@@ -3,7 +3,7 @@
 spread. Machines are shared and noisy; a ratio taken in one run is what counts.
 
   compare.py MODEL [--python PYTHON with llama-cpp-python] [--martlet PROGRAM] [--pairs 5] [--threads 2]
-             [--work WORK]... [--json | --markdown]
+             [--cache-type f16|q8|q4] [--work WORK]... [--json | --markdown]
 
 WORK is prefill:TOKENS, or decode:BATCH with @CONTEXT for tokens that lie in the cache before; either may end in
 /THREADS (both programs get so many) or in +busy (`stress-ng --cpu 1` runs beside both). decode:1+busy=1 compares Martlet
@@ -11,7 +11,8 @@ beside that neighbour with itself on one thread. "Of limit" is the share of the 
 prefill, and of the measured read bandwidth in decoding.
 
 The peer runs at its best: before the pairs, flash attention on and off are tried for each work, for one stream also one
-thread and all, and for prefill physical batches of 128 and 512; the fastest setting is kept and printed."""
+thread and all, and for prefill physical batches of 128 and 512; the fastest setting is kept and printed. Caches of q8 and q4
+it has with flash attention alone. Of a context behind which both decode, 512 tokens are computed and the others are copies."""
 import argparse
 import contextlib
 import json
@@ -33,6 +34,7 @@ def parse():
     p.add_argument("--pairs", type=int, default=5)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--tokens", type=int, default=128, help="tokens that a decode work generates, over all its sequences")
+    p.add_argument("--cache-type", choices=("f16", "q8", "q4"), default="f16", help="of both programs")
     p.add_argument("--work", action="append", type=Work)
     p.add_argument("--json", action="store_true")
     p.add_argument("--markdown", action="store_true", help="print a table for a document")
@@ -70,7 +72,7 @@ class Martlet:
     def __init__(self, args, work, threads):
         self.work, self.setting, self.reports = work, f"{threads} thread{'s' * (threads > 1)}", []
         self.command = [args.martlet, "bench", args.model, *work.flags(args.tokens), "-r", "1",
-                        "--threads", str(threads), "--json"]
+                        "--threads", str(threads), "--cache-type", args.cache_type, "--json"]
 
     def rate(self):
         done = subprocess.run(self.command, capture_output=True, text=True)
@@ -89,7 +91,7 @@ class LlamaCpp:
     def __init__(self, args, work, flash, ubatch):
         self.work, self.flash, self.ubatch, self.threads = work, flash, ubatch, args.threads
         command = [args.python, str(HERE / "llama_cpp_bench.py"), args.model, *work.flags(args.tokens), "--on-demand",
-                   "--ubatch", str(ubatch), *(["--flash"] if flash else [])]
+                   "--ubatch", str(ubatch), "--cache-type", args.cache_type, *(["--flash"] if flash else [])]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @property
@@ -112,7 +114,7 @@ class LlamaCpp:
 def best_peer(args, work):
     """The fastest llama.cpp setting, running."""
     best, best_rate = None, 0
-    for flash in (False, True):
+    for flash in (False, True) if args.cache_type == "f16" else (True,):
         for ubatch in (128, 512) if work.kind == "prefill" and work.size > 128 else (512,):
             peer, fastest = LlamaCpp(args, work, flash, ubatch), (0, 0)
             for threads in work.peer_threads(args.threads):
@@ -166,7 +168,7 @@ def processor():
 def main():
     args = parse()
     rows = []
-    print(f"{processor()}, {Path(args.model).name}, {args.pairs} pairs", file=sys.stderr)
+    print(f"{processor()}, {Path(args.model).name}, cache {args.cache_type}, {args.pairs} pairs", file=sys.stderr)
     print(f"{'work':<18}{'martlet':>9}{'peer':>9}{'ratio':>7}  {'spread':<14}{'of limit':>8}{'GB/s':>7}  peer's setting",
           file=sys.stderr)
     for work in args.work or [Work(text) for text in DEFAULT_WORKS]:

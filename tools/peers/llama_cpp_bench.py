@@ -11,6 +11,8 @@ import time
 
 import llama_cpp as ll
 
+COMPUTED = 512  # of the context that decoding starts from, so many tokens are computed
+CACHE_TYPES = {"f16": ll.GGML_TYPE_F16, "q8": ll.GGML_TYPE_Q8_0, "q4": ll.GGML_TYPE_Q4_0}
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -22,6 +24,7 @@ def parse():
     p.add_argument("-r", type=int, default=1, help="repeats, the median is printed")
     p.add_argument("-t", type=int, default=2, help="threads")
     p.add_argument("--flash", action="store_true", help="flash attention")
+    p.add_argument("--cache-type", choices=CACHE_TYPES, default="f16", help="how keys and values are kept")
     p.add_argument("--ubatch", type=int, default=512, help="physical batch of prefill")
     p.add_argument("--on-demand", action="store_true",
                    help="measure once for each line on standard input, which says with how many threads")
@@ -34,11 +37,12 @@ def open_model(args):
     ll.llama_backend_init()
     model = ll.llama_model_load_from_file(args.model.encode(), ll.llama_model_default_params())
     params = ll.llama_context_default_params()
-    params.n_ctx = args.b * (args.d + args.n + 64) + args.p + 64
+    params.n_ctx = args.b * (args.d + args.n + 64) + args.p + COMPUTED + 64
     params.n_batch, params.n_ubatch = max(2048, args.b), args.ubatch
-    params.n_seq_max = max(1, args.b)
+    params.n_seq_max = args.b + 1  # one to copy from
     params.n_threads = params.n_threads_batch = args.t
     params.kv_unified = True
+    params.type_k = params.type_v = CACHE_TYPES[args.cache_type]
     if hasattr(params, "flash_attn_type"):
         params.flash_attn_type = 1 if args.flash else 0
     else:
@@ -67,6 +71,24 @@ def prefill(context, batch, count, sequence=0, chunk=2048):
         decode(context, batch, [(1 + i % 1000, i, sequence, i == count - 1) for i in range(begin, end)])
 
 
+def fill_contexts(context, batch, count, sequences):
+    """`count` tokens in the cache of each sequence, every cell its own; what lies in them are copies of the first few."""
+    memory, spare = ll.llama_get_memory(context), sequences
+    prefill(context, batch, min(count, COMPUTED), spare)
+    size = ll.llama_state_seq_get_size(context, spare)
+    state = (ctypes.c_uint8 * size)()
+    if ll.llama_state_seq_get_data(context, state, size, spare) != size:
+        raise SystemExit("llama_state_seq_get_data failed")
+    ll.llama_memory_seq_rm(memory, spare, -1, -1)
+    for sequence in range(sequences):
+        for first in range(0, count, COMPUTED):
+            if ll.llama_state_seq_set_data(context, state, size, spare) != size:
+                raise SystemExit("llama_state_seq_set_data failed")
+            ll.llama_memory_seq_add(memory, spare, -1, -1, first)
+            ll.llama_memory_seq_cp(memory, spare, sequence, -1, -1)
+            ll.llama_memory_seq_rm(memory, spare, -1, -1)
+
+
 class Bench:
     def __init__(self, args):
         self.args = args
@@ -86,8 +108,8 @@ class Bench:
         args, context = self.args, self.context
         if not self.deep:
             clear(context)
-            for sequence in range(args.b if args.d else 0):
-                prefill(context, self.batch, args.d, sequence)
+            if args.d:
+                fill_contexts(context, self.batch, args.d, args.b)
             self.deep = True
         for sequence in range(args.b):
             ll.llama_memory_seq_rm(ll.llama_get_memory(context), sequence, args.d, -1)
