@@ -92,6 +92,8 @@ struct Finish {
 };
 
 // Receives a request's tokens. Called on the engine's thread, in order, and must not block; on_finish is the last call.
+// A sink that finds no memory throws std::bad_alloc, having done nothing: on_tokens then ends the request with
+// `out_of_memory`, on_finish is called again.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;

@@ -32,9 +32,10 @@ PrefixTree::Node* PrefixTree::find(Node& parent, Key key) {
   return found == parent.children.end() ? nullptr : found->second.get();
 }
 
+// Whatever may find no memory comes before anything that would have to be taken back.
 PrefixTree::Node* PrefixTree::add(Node& parent, Key key, Page page) {
-  pool_.retain_for_tree(page);
   if (auto known = parent.evicted.extract(key)) {
+    pool_.retain_for_tree(page);
     Node* node = known.mapped().get();
     node->page = page;
     recent_.splice(recent_.end(), remembered_, node->place);
@@ -46,8 +47,11 @@ PrefixTree::Node* PrefixTree::add(Node& parent, Key key, Page page) {
   added->tokens.assign(key.begin(), key.end());
   added->parent = &parent;
   added->page = page;
-  added->place = recent_.insert(recent_.end(), added);
+  std::list<Node*> place{added};
+  added->place = place.begin();
   parent.children.emplace(Key(added->tokens), std::move(node));
+  recent_.splice(recent_.end(), place);
+  pool_.retain_for_tree(page);
   return added;
 }
 
@@ -78,6 +82,7 @@ PrefixTree::Match PrefixTree::adopt(int64_t scope, std::span<const Token> tokens
   if (root == roots_.end()) return match;
   Node* node = &root->second;
   const auto size = static_cast<size_t>(page_tokens_);
+  match.pages.reserve(tokens.size() / size);  // before any is retained
   for (;;) {
     const Key key = tokens.first(std::min(size, tokens.size()));
     const Closest next = closest(node->children, key);

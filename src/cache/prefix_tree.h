@@ -19,6 +19,8 @@ namespace martlet {
 // A page that is not full may stand at the end of a path: its owner may go on writing behind the tokens that the tree
 // knows. Full pages are shared; part of a page is copied by whoever adopts it.
 //
+// Where std::bad_alloc leaves a call, tree and pool are sound and the caller holds what it held before.
+//
 // The tree holds one reference to each of its pages. Whoever holds a node's page through a prefix holds those of all
 // its ancestors too, so pages that only the tree holds can always be taken back from the leaves. What was taken back is
 // remembered without its page, as many nodes as the pool has pages, so that a miss can be told from an eviction.

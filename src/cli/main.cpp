@@ -62,9 +62,7 @@ Status check_output() {
   return Error{ErrorKind::io, "io_error", "the result could not be written", "stdout"};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command_line(int argc, char** argv) {
   open_standard_streams();
   return_large_blocks();
   ::signal(SIGPIPE, SIG_IGN);  // a reader that left is an error of a write, not a reason to die
@@ -99,6 +97,17 @@ int main(int argc, char** argv) {
   if (!status) return fail(status.error());
   const Status written = check_output();
   return written ? 0 : fail(written.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_command_line(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("error[out_of_memory]: there is not enough memory for this\n", stderr);
+    return exit_code(ErrorKind::memory);
+  }
 }
 
 }  // namespace martlet::cli

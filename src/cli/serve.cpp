@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/out_of_memory.h"
 #include "base/printable.h"
 #include "cli/backends.h"
 #include "cli/cache_type.h"
@@ -179,13 +180,17 @@ Status serve(Flags& flags) {
   std::printf("%s\n", ready.c_str());
   std::fflush(stdout);
   LiveLine live(*server);
-  while (!signals.wait_for(kFailureCheck)) {
-    if (std::optional<Error> failure = server->failure()) return *failure;
-    if (flags.server.live_line) live.update();
+  std::optional<Error> failure;
+  while (!failure && !signals.wait_for(kFailureCheck)) {
+    if_memory_allows([&] {
+      failure = server->failure();
+      if (flags.server.live_line) live.update();
+    });
   }
+  if (failure) return *failure;
   if (flags.server.live_line) live.wipe();
-  server->note("draining");
-  server->drain(kDrainSeconds);
+  if_memory_allows([&] { server->note("draining"); });
+  insist([&] { server->drain(kDrainSeconds); });
   return {};
 }
 

@@ -122,6 +122,7 @@ bool ModelDrafter::seat(const DraftTask& task) {
   const auto tokens = static_cast<int32_t>(task.tokens.size()) + task.length;
   const int32_t missing = (tokens + page_tokens - 1) / page_tokens - static_cast<int32_t>(cached.pages.size());
   if (missing > pool_.free()) return false;
+  if (missing > 0) cached.pages.reserve(cached.pages.size() + static_cast<size_t>(missing));  // or a page could be lost
   for (int32_t i = 0; i < missing; ++i) cached.pages.push_back(*pool_.allocate());
   return true;
 }
@@ -180,15 +181,25 @@ Status ModelDrafter::draft(std::span<DraftTask> tasks, DraftGate gate, double se
   if (!model_) return {};
   if (options_.intact && !options_.intact())
     return Error{ErrorKind::model, "model_file_changed", "the draft model's file changed while it was open", "--draft"};
+  // Where a step fails, or there is no memory for it, nobody knows what the cache holds.
+  const auto lose = [&] {
+    for (const DraftTask& task : tasks) forget(task.sequence);
+  };
+  try {
+    Status status = draft_together(tasks, gate, seconds);
+    if (!status) lose();
+    return status;
+  } catch (...) {
+    lose();
+    throw;
+  }
+}
+
+Status ModelDrafter::draft_together(std::span<DraftTask> tasks, DraftGate gate, double seconds) {
   std::vector<Active> active;
   for (size_t t = 0; t < tasks.size(); ++t)
     if (seat(tasks[t])) active.push_back({t, &cached_[tasks[t].sequence], {}});
-  // Where a step fails nobody knows what the cache holds.
-  const auto lost = [&](const Error& error) {
-    for (const DraftTask& task : tasks) forget(task.sequence);
-    return error;
-  };
-  if (const Status status = catch_up(tasks, active, seconds); !status) return lost(status.error());
+  MARTLET_TRY(catch_up(tasks, active, seconds));
   while (!active.empty()) {
     Rows rows;
     for (Active& a : active) {
@@ -212,7 +223,7 @@ Status ModelDrafter::draft(std::span<DraftTask> tasks, DraftGate gate, double se
       a.top = rows.top.size();
       a.output = rows.add_output(choice);
     }
-    if (const Status status = run(rows); !status) return lost(status.error());
+    MARTLET_TRY(run(rows));
     for (Active& a : active) choose(tasks[a.task], a, rows, gate);
     std::erase_if(active, [](const Active& a) { return a.done; });
   }

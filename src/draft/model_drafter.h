@@ -47,6 +47,7 @@ class ModelDrafter final : public Drafter {
   static int32_t valid(const Cached& cached, std::span<const Token> tokens);
   bool knows(Token token) const { return token < model_->hyperparameters().vocabulary; }
   bool seat(const DraftTask& task);
+  Status draft_together(std::span<DraftTask> tasks, DraftGate gate, double seconds);
   Status catch_up(std::span<DraftTask> tasks, std::vector<Active>& active, double seconds);
   int32_t rows_within(double seconds) const;
   Status run(Rows& rows);

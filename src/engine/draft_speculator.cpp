@@ -32,8 +32,8 @@ void DraftSpeculator::propose(std::span<Sequence* const> decoding, const StepOut
 }
 
 void DraftSpeculator::ended(const Sequence& sequence) {
-  drafting_.keep(sequence.scope, std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.prompt_size)));
   drafting_.forget(sequence.id);
+  drafting_.keep(sequence.scope, std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.prompt_size)));
 }
 
 void DraftSpeculator::verified(Sequence& sequence, std::span<const Emitted> emitted, double seconds) {

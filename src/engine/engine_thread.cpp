@@ -1,11 +1,16 @@
 #include "engine/engine_thread.h"
 
+#include <new>
 #include <utility>
+
+#include "base/out_of_memory.h"
 
 namespace martlet {
 namespace {
 
 constexpr std::chrono::milliseconds kIdleCheck{200};
+constexpr int32_t kMostStarved = 3;
+constexpr std::chrono::milliseconds kStarvedPause{1};  // whoever has the memory may be done with it by then
 
 Error file_changed() {
   return {ErrorKind::io, "model_file_changed", "the model file was changed or cut short while in use; load it again",
@@ -31,7 +36,7 @@ EngineThread::EngineThread(Parts parts)
 }
 
 EngineThread::~EngineThread() {
-  mailbox_.close({ErrorKind::unavailable, "shutting_down", "the engine is shutting down", ""});
+  insist([&] { mailbox_.close({ErrorKind::unavailable, "shutting_down", "the engine is shutting down", ""}); });
   mailbox_.stop();
   if (thread_.joinable()) thread_.join();
 }
@@ -75,6 +80,16 @@ Status EngineThread::open() {
   return {};
 }
 
+Status EngineThread::open_within_memory() {
+  try {
+    MARTLET_TRY(open());
+    restore_cache();
+    return {};
+  } catch (const std::bad_alloc&) {
+    return insist([] { return Status(out_of_memory()); });
+  }
+}
+
 void EngineThread::close() {
   scheduler_.use(nullptr);
   speculator_.reset();
@@ -84,23 +99,43 @@ void EngineThread::close() {
 }
 
 void EngineThread::run(std::promise<Status>& opened) {
-  Status status = open();
-  if (status) restore_cache();
+  Status status = open_within_memory();
   if (!status) close();
-  report();
   const bool open = static_cast<bool>(status);
+  if (open) insist([&] { report(); });
   opened.set_value(std::move(status));
   if (!open) return;
-  while (receive()) {
+  while (turn()) continue;
+  scheduler_.end_all(FinishReason::cancelled, nullptr);
+  insist([&] { report(); });
+  if (!failure_) if_memory_allows([&] { save_cache(); });
+  close();
+}
+
+bool EngineThread::turn() {
+  try {
+    if (!receive()) return false;
     const bool worked = step();
     if (!worked) check_weights();
     report();
     if (!worked) mailbox_.wait(kIdleCheck);
+    starved_ = 0;
+  } catch (const std::bad_alloc&) {
+    relieve();
   }
-  scheduler_.end_all(FinishReason::cancelled, nullptr);
-  report();
-  if (!failure_) save_cache();
-  close();
+  return true;
+}
+
+// What only makes answers faster goes first, drafts after prompts since they do not come back, and the step is tried
+// again; then whoever runs.
+void EngineThread::relieve() {
+  std::this_thread::sleep_for(kStarvedPause);
+  if (++starved_ > kMostStarved)
+    scheduler_.starve();
+  else if (starved_ > 1)
+    if_memory_allows([&] { make_room(); });
+  else
+    if_memory_allows([&] { drop_prompts(); });
 }
 
 void EngineThread::note(const std::string& text) {
@@ -134,13 +169,18 @@ bool EngineThread::receive() {
   for (Submission& submission : mail.submissions) scheduler_.submit(std::move(submission));
   for (const RequestId id : mail.cancels) scheduler_.cancel(id);
   if (mail.cancel_all) scheduler_.end_all(FinishReason::cancelled, nullptr);
+  if (mail.stop) return false;
   if (mail.drop_cache) make_room();
-  return !mail.stop;
+  return true;
 }
 
 // Whatever only makes answers faster.
 void EngineThread::make_room() {
   if (speculator_) speculator_->give_back();
+  drop_prompts();
+}
+
+void EngineThread::drop_prompts() {
   parts_.backend->discard(model_->id(), 0, scheduler_.drop_cache());
 }
 
@@ -155,6 +195,8 @@ bool EngineThread::step() {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   check_weights();  // before anything computed from them is believed
   if (!status && status.error().kind == ErrorKind::io) fail(status.error());
+  // Nothing of the step counts yet, so it can be tried again: see relieve().
+  if (!failure_ && !status && status.error().code == "out_of_memory") throw std::bad_alloc();
   if (!failure_) scheduler_.commit(*step, status, seconds);  // append, emit, publish, free
   return true;
 }

@@ -55,12 +55,16 @@ class EngineThread final : public Engine {
  private:
   explicit EngineThread(Parts parts);
   void run(std::promise<Status>& opened);
+  bool turn();     // mail, and a step; false: stop
   bool receive();  // false: stop
   bool step();     // false: nothing to do
   Status open();
+  Status open_within_memory();
   void close();
   void report();  // to whoever asks for statistics or wants to submit
   void make_room();
+  void drop_prompts();
+  void relieve();
   void restore_cache();
   void save_cache();
   void note(const std::string& text);
@@ -73,6 +77,7 @@ class EngineThread final : public Engine {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Speculator> speculator_;
   std::optional<Error> failure_;
+  int32_t starved_ = 0;  // times in a row that there was no memory for a step
 
   mutable std::mutex mutex_;  // guards stats_
   std::condition_variable changed_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace martlet {
 
 Result<RequestId> Mailbox::submit(Request request, std::shared_ptr<RequestSink> sink) {
@@ -13,17 +15,18 @@ Result<RequestId> Mailbox::submit(Request request, std::shared_ptr<RequestSink> 
   if (max_tenant_ > 0 && of_tenant >= max_tenant_)
     return Error{ErrorKind::unavailable, "tenant_limit", "this API key has too many requests open; try again later",
                  ""};
+  mail_.submissions.push_back({submitted_ + 1, std::move(request), std::move(sink), Clock::now()});
   ++open_, ++of_tenant;
-  const RequestId id = ++submitted_;
-  mail_.submissions.push_back({id, std::move(request), std::move(sink), Clock::now()});
   arrived_.notify_one();
-  return id;
+  return ++submitted_;
 }
 
 void Mailbox::cancel(RequestId id) {
-  const std::lock_guard lock(mutex_);
-  mail_.cancels.push_back(id);
-  arrived_.notify_one();
+  insist([&] {
+    const std::lock_guard lock(mutex_);
+    mail_.cancels.push_back(id);
+    arrived_.notify_one();
+  });
 }
 
 void Mailbox::cancel_all() {

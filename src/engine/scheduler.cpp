@@ -13,7 +13,9 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-void insert_by_rank(std::vector<std::unique_ptr<Sequence>>& into, std::unique_ptr<Sequence> sequence) {
+// Where there is no memory for it, `sequence` stays its owner's.
+void insert_by_rank(std::vector<std::unique_ptr<Sequence>>& into, std::unique_ptr<Sequence>& sequence) {
+  if (into.size() == into.capacity()) into.reserve(2 * into.size() + 16);
   const auto before = [](Clock::time_point rank, const auto& other) { return rank < other->rank; };
   into.insert(std::upper_bound(into.begin(), into.end(), sequence->rank, before), std::move(sequence));
 }
@@ -32,13 +34,25 @@ Scheduler::Scheduler(const SchedulerOptions& options, Speculator* speculator)
       seeds_(std::random_device{}()) {}
 
 void Scheduler::submit(Submission&& submission) {
+  const int32_t tenant = submission.request.tenant;
+  const std::shared_ptr<RequestSink> sink = submission.sink;
+  try {
+    enqueue(std::move(submission));
+  } catch (const std::bad_alloc&) {
+    ++stats_.requests_finished;
+    insist([&] { ended_.push_back(tenant); });
+    insist([&] { sink->on_finish({FinishReason::error, no_memory_, {}}); });
+  }
+}
+
+void Scheduler::enqueue(Submission&& submission) {
   // Without reuse every request has a scope of its own.
   const int64_t scope = options_.prefix_cache ? submission.request.tenant : -1 - static_cast<int64_t>(submission.id);
   auto sequence = std::make_unique<Sequence>(std::move(submission), options_.context, seeds_(), scope);
   if (sequence->remaining() <= 0 || (sequence->output_limit == 0 && !sequence->scoring()))
     finish(*sequence, FinishReason::length);
   else
-    insert_by_rank(queue_, std::move(sequence));
+    insert_by_rank(queue_, sequence);
 }
 
 void Scheduler::cancel(RequestId id) {
@@ -53,10 +67,14 @@ void Scheduler::cancel(RequestId id) {
   end(running_);
 }
 
-void Scheduler::end_all(FinishReason reason, const Error* error) {
+void Scheduler::end_running(FinishReason reason, const Error* error) {
   for (Owned& sequence : running_) finish(*sequence, reason, error);
-  for (Owned& sequence : queue_) finish(*sequence, reason, error);
   running_.clear();
+}
+
+void Scheduler::end_all(FinishReason reason, const Error* error) {
+  end_running(reason, error);
+  for (Owned& sequence : queue_) finish(*sequence, reason, error);
   queue_.clear();
 }
 
@@ -73,8 +91,12 @@ int32_t Scheduler::pages_for(int32_t tokens) const {
 
 bool Scheduler::take_page(Sequence& sequence) {
   if (pool_.free() == 0 && tree_.evict()) ++stats_.pages_evicted;
+  sequence.pages.push_back(-1);  // before there is a page that could be lost
   const std::optional<Page> page = pool_.allocate();
-  if (page) sequence.pages.push_back(*page);
+  if (page)
+    sequence.pages.back() = *page;
+  else
+    sequence.pages.pop_back();
   return page.has_value();
 }
 
@@ -89,13 +111,13 @@ void Scheduler::grow() {
 }
 
 void Scheduler::preempt_last() {
-  Owned victim = std::move(running_.back());
+  Sequence& victim = *running_.back();
+  publish(victim);  // what nobody needs more urgently is found again
+  if (speculator_) speculator_->forget(victim);
+  release_pages(victim);
+  insert_by_rank(queue_, running_.back());
   running_.pop_back();
-  publish(*victim);  // what nobody needs more urgently is found again
-  if (speculator_) speculator_->forget(*victim);
-  release_pages(*victim);
   ++stats_.preemptions;
-  insert_by_rank(queue_, std::move(victim));
 }
 
 void Scheduler::admit() {
@@ -103,13 +125,18 @@ void Scheduler::admit() {
   while (static_cast<int32_t>(running_.size()) < options_.max_sequences) {
     const auto next = next_in_line();
     if (next == queue_.end()) return;
-    const Admission admission = admit(**next);
-    if (admission == Admission::no_room) return;
-    if (admission == Admission::waits) {
-      (*next)->held = true;
-      continue;
+    try {
+      const Admission admission = admit(**next);
+      if (admission == Admission::no_room) return;
+      if (admission == Admission::waits) {
+        (*next)->held = true;
+        continue;
+      }
+      insert_by_rank(running_, *next);
+    } catch (const std::bad_alloc&) {
+      release_pages(**next);  // it stays in the queue, and is admitted anew
+      throw;
     }
-    insert_by_rank(running_, std::move(*next));
     queue_.erase(next);
   }
 }
@@ -172,11 +199,14 @@ void Scheduler::note_admission(Sequence& sequence, int32_t known, bool evicted) 
   stats_.cached_tokens += static_cast<uint64_t>(sequence.computed);
 }
 
+// What there is no memory to remember is computed anew.
 void Scheduler::publish(Sequence& sequence) {
   if (sequence.sound <= sequence.published) return;
-  tree_.publish(sequence.scope, std::span(sequence.tokens).first(static_cast<size_t>(sequence.sound)),
-                std::span(sequence.pages).first(static_cast<size_t>(pages_for(sequence.sound))));
-  sequence.published = sequence.sound;
+  if_memory_allows([&] {
+    tree_.publish(sequence.scope, std::span(sequence.tokens).first(static_cast<size_t>(sequence.sound)),
+                  std::span(sequence.pages).first(static_cast<size_t>(pages_for(sequence.sound))));
+    sequence.published = sequence.sound;
+  });
 }
 
 void Scheduler::release_copy_source(Sequence& sequence) {
@@ -194,11 +224,11 @@ void Scheduler::release_pages(Sequence& sequence) {
 void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* error) {
   if (reason != FinishReason::error) publish(sequence);
   release_pages(sequence);
-  if (speculator_) speculator_->ended(sequence);
+  if (speculator_) if_memory_allows([&] { speculator_->ended(sequence); });
   sequence.finished = true;
   ++stats_.requests_finished;
-  ended_.push_back(sequence.request.tenant);
-  Finish finish{reason, error ? std::optional(*error) : std::nullopt, sequence.usage};
+  insist([&] { ended_.push_back(sequence.request.tenant); });
+  Finish finish{reason, std::nullopt, sequence.usage};
   const Clock::time_point now = Clock::now();
   finish.usage.queued_seconds = seconds_between(sequence.submitted, sequence.was_admitted ? sequence.admitted : now);
   if (sequence.was_admitted) {
@@ -206,7 +236,10 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* err
     finish.usage.prefill_seconds = seconds_between(sequence.admitted, began ? sequence.first_token : now);
     if (began) finish.usage.decode_seconds = seconds_between(sequence.first_token, now);
   }
-  sequence.sink->on_finish(finish);
+  insist([&] {
+    if (error) finish.error = *error;
+    sequence.sink->on_finish(finish);
+  });
 }
 
 std::vector<Page> Scheduler::drop_cache() {

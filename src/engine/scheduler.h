@@ -7,6 +7,7 @@
 
 #include "backend/cost_table.h"
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "cache/page_pool.h"
 #include "cache/prefix_tree.h"
 #include "engine/mailbox.h"
@@ -40,6 +41,9 @@ inline constexpr int32_t kLeastPrefill = 32;
 // computing waits for that and adopts it. When a running sequence needs a page and none is free, the least recently
 // used prefix that nobody needs is forgotten; when there is none, the last in rank is preempted: its pages are freed
 // and it waits again. Its output does not change, since its tokens and its random numbers are kept.
+//
+// Where the system has no memory, next() throws std::bad_alloc and may be called again; whatever else needed some has
+// ended the one request that it was for, with `out_of_memory`.
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options, Speculator* speculator = nullptr);
@@ -47,7 +51,8 @@ class Scheduler {
 
   void submit(Submission&& submission);
   void cancel(RequestId id);
-  void end_all(FinishReason reason, const Error* error);  // every request, running or queued
+  void starve() { end_running(FinishReason::error, &no_memory_); }  // whoever runs ends with `out_of_memory`
+  void end_all(FinishReason reason, const Error* error);            // every request, running or queued
 
   // The next step, valid until the next call; null when nothing runs.
   Step* next();
@@ -76,10 +81,15 @@ class Scheduler {
       top += std::max(choice->top, 0);
       ++choice, ++chosen;
     }
+    void skip(int32_t outputs) {
+      for (int32_t i = 0; i < outputs; ++i) advance();
+    }
   };
   enum class Admission { admitted, no_room, waits };
 
   // scheduler.cpp: who runs
+  void enqueue(Submission&& submission);
+  void end_running(FinishReason reason, const Error* error);
   void grow();
   void admit();
   std::vector<Owned>::iterator next_in_line();
@@ -99,12 +109,13 @@ class Scheduler {
   void fill();
   void add_prefill(std::vector<Sequence*>& prompts);
   int32_t prefill_budget(const Sequence& first) const;
-  void accept(const Step::Entry& entry, Answers& answers, double seconds);
+  void accept(const Step::Entry& entry, Answers answers, double seconds);
   Status accept_one(Sequence& sequence, const Answers& answers);
   std::optional<FinishReason> outcome(const Sequence& sequence) const;
   void after_rows(Sequence& sequence);
 
   const SchedulerOptions options_;
+  const Error no_memory_ = out_of_memory();  // ready before there is none
   Speculator* speculator_;
   PagePool pool_;
   PrefixTree tree_;

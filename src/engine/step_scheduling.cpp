@@ -89,15 +89,21 @@ void Scheduler::commit(Step& step, const Status& status, double seconds) {
   if (status) costs_.observe(step.rows(), step.mean_context(), seconds);
   Answers answers{step.choices.data(), step.chosen.data(), step.top.data()};
   for (const Step::Entry& entry : step.entries()) {
-    if (status)
-      accept(entry, answers, seconds);
-    else
+    if (!status) {
       finish(*entry.sequence, FinishReason::error, &status.error());
+      continue;
+    }
+    try {
+      accept(entry, answers, seconds);
+    } catch (const std::bad_alloc&) {
+      finish(*entry.sequence, FinishReason::error, &no_memory_);
+    }
+    answers.skip(entry.outputs);
   }
   std::erase_if(running_, [](const Owned& sequence) { return sequence->finished; });
 }
 
-void Scheduler::accept(const Step::Entry& entry, Answers& answers, double seconds) {
+void Scheduler::accept(const Step::Entry& entry, Answers answers, double seconds) {
   Sequence& sequence = *entry.sequence;
   const bool decoded = sequence.decoding();
   sequence.computed += entry.rows;

@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/out_of_memory.h"
 #include "net/http_framing.h"
 
 namespace martlet::net {
@@ -67,6 +68,7 @@ HttpConnection::HttpConnection(asio::ip::tcp::socket socket, const HttpServerOpt
                                int& large_bodies)
     : socket_(std::move(socket)),
       wake_(socket_.get_executor()),
+      limit_(socket_.get_executor()),
       options_(options),
       handler_(handler),
       large_bodies_(large_bodies) {
@@ -88,25 +90,75 @@ void HttpConnection::abort() {
   wake_.cancel();
 }
 
+void HttpConnection::lose() {
+  abort();
+  if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->close();
+}
+
 asio::awaitable<void> HttpConnection::run() {
   bool more = true;
-  while (more && !stopping_) more = co_await serve_one();
+  while (more && !stopping_) {
+    bool no_memory = false;
+    try {
+      more = co_await serve_one();
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
+    }
+    if (no_memory) more = co_await starve();
+  }
   co_await close_gently();
+}
+
+// There was no memory to read a request, or to answer it: that request gets 503, unless some of an answer is out.
+asio::awaitable<bool> HttpConnection::starve() {
+  if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->close();
+  large_body_.reset();
+  if (answering_) {
+    abort();
+    co_return false;
+  }
+  const Error error = out_of_memory();
+  HttpResponse response = error_response(503, error.code, error.text);
+  response.fields.push_back({"retry-after", "1"});
+  co_return co_await refuse_request(nullptr, std::move(response));
+}
+
+// The answer is out: that there is no memory to count it or to log it changes nothing about it.
+void HttpConnection::finished(const HttpRequest* request, int status, std::chrono::nanoseconds took) {
+  if_memory_allows([&] { handler_.finished(request, status, took); });
 }
 
 asio::awaitable<void> HttpConnection::refuse(HttpResponse response) {
   const std::string wire = whole_answer(nullptr, response, false);
   co_await write_all(wire);
-  handler_.finished(nullptr, response.status, {});
+  finished(nullptr, response.status, {});
   co_await close_gently();
+}
+
+// Cancels what waits on the socket at `deadline`, and says so in late_. Waiting for socket and timer together would
+// leave one of them waiting alone where there is no memory for the other.
+void HttpConnection::limit(Deadline deadline) {
+  late_ = false;
+  limit_.expires_at(deadline);
+  limit_.async_wait([weak = weak_from_this(), turn = ++limits_](boost::system::error_code ec) {
+    const auto self = weak.lock();
+    if (ec || !self || self->limits_ != turn) return;
+    self->late_ = true;
+    self->socket_.cancel(ec);
+  });
+}
+
+void HttpConnection::unlimit() {
+  ++limits_;
+  limit_.cancel();
 }
 
 asio::awaitable<HttpConnection::Read> HttpConnection::read_some(Deadline deadline) {
   std::array<char, kReadSize> bytes;
-  asio::steady_timer timer(socket_.get_executor(), deadline);
-  auto result = co_await (socket_.async_read_some(asio::buffer(bytes), kTuple) || timer.async_wait(kTuple));
-  if (result.index() == 1) co_return Read::timeout;
-  const auto [ec, size] = std::get<0>(result);
+  limit(deadline);
+  const auto [ec, size] = co_await socket_.async_read_some(asio::buffer(bytes), kTuple);
+  unlimit();
+  if (late_) co_return Read::timeout;
   if (ec) co_return Read::closed;
   buffer_.append(bytes.data(), size);
   co_return Read::bytes;
@@ -150,8 +202,9 @@ asio::awaitable<bool> HttpConnection::refuse_request(const HttpRequest* request,
   // Who has no key gets the same bytes whatever was asked.
   if (request && response.status != 401) response.fields.push_back({"x-request-id", request->id});
   const std::string wire = whole_answer(request, response, false);
+  answering_ = true;
   co_await write_all(wire);
-  handler_.finished(request, response.status, Clock::now() - began_);
+  finished(request, response.status, Clock::now() - began_);
   co_return false;
 }
 
@@ -179,6 +232,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   bool going = co_await wait_for_request();
   if (!going) co_return false;
   HttpParser parser(options_.parser);
+  answering_ = false;
   began_ = Clock::now();
   going = co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout);
   if (!going) co_return false;
@@ -198,8 +252,10 @@ asio::awaitable<bool> HttpConnection::serve_one() {
 // Any thread may wake the writer: the timer is only touched on the I/O thread.
 std::shared_ptr<Exchange> HttpConnection::make_exchange(HttpRequest request) {
   auto wake = [self = weak_from_this(), executor = socket_.get_executor()] {
-    asio::post(executor, [self] {
-      if (auto connection = self.lock()) connection->on_wake();
+    insist([&] {
+      asio::post(executor, [self] {
+        if (auto connection = self.lock()) connection->on_wake();
+      });
     });
   };
   return std::make_shared<Exchange>(std::move(request), options_.stream_buffer, std::move(wake));
@@ -210,11 +266,12 @@ asio::awaitable<bool> HttpConnection::answer(std::shared_ptr<Exchange> exchange)
   handler_.handle(exchange);
   Outcome outcome;
   co_await (write_answer(exchange, outcome) || watch_peer());
+  if (outcome.no_memory) throw std::bad_alloc();
   exchange_.reset();
   exchange->close();
   // A peer that left, or does not read what it has, will not miss a gentle end.
   if (!outcome.complete) abort();
-  handler_.finished(&exchange->request(), outcome.complete ? exchange->status() : kPeerLeft, Clock::now() - began_);
+  finished(&exchange->request(), outcome.complete ? exchange->status() : kPeerLeft, Clock::now() - began_);
   co_return outcome.reusable;
 }
 
@@ -223,7 +280,25 @@ void HttpConnection::on_wake() {
   if (exchange_ && exchange_->overflowed()) abort();  // the writer sits in a write that the peer does not take
 }
 
+// Ends without an exception: whoever waits for this or for the peer's leaving would go on to wait for the peer.
 asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome) {
+  // Unless Asio destroys this for want of memory: then the peer is not to wait any more either.
+  struct End {
+    HttpConnection& connection;
+    bool reached = false;
+    ~End() {
+      if (!reached) connection.abort();
+    }
+  } end{*this};
+  try {
+    co_await write_pieces(exchange, outcome);
+  } catch (const std::bad_alloc&) {
+    outcome.no_memory = true;
+  }
+  end.reached = true;
+}
+
+asio::awaitable<void> HttpConnection::write_pieces(std::shared_ptr<Exchange> exchange, Outcome& outcome) {
   const HttpRequest& request = exchange->request();
   Framing framing = Framing::length;
   while (!exchange->closed()) {
@@ -239,6 +314,7 @@ asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exc
     if (!out.bytes.empty()) wire += framing == Framing::chunked ? chunk(out.bytes) : out.bytes;
     if (out.done && framing == Framing::chunked) wire += kLastChunk;
     bool written = true;
+    answering_ |= !wire.empty();
     if (!wire.empty()) written = co_await write_all(wire);
     if (!written) co_return;
     if (out.done) {

@@ -44,11 +44,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // No request after the running one; an idle connection ends now.
   void stop();
   void abort();  // ends now, whatever runs
+  void lose();   // nothing of it runs any more: whoever still answers hears that the peer is gone
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
   enum class Read { bytes, closed, timeout };
 
+  void limit(Deadline deadline);
+  void unlimit();
   boost::asio::awaitable<Read> read_some(Deadline deadline);
   boost::asio::awaitable<bool> read_until(HttpParser& parser, HttpParser::State state, Deadline deadline);
   boost::asio::awaitable<bool> write_all(std::string_view bytes);
@@ -61,14 +64,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   struct Outcome {
     bool complete = false;  // the whole answer is written
     bool reusable = false;  // another request may follow
+    bool no_memory = false;
   };
   boost::asio::awaitable<void> write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome);
+  boost::asio::awaitable<void> write_pieces(std::shared_ptr<Exchange> exchange, Outcome& outcome);
+  boost::asio::awaitable<bool> starve();
   boost::asio::awaitable<void> watch_peer();
   boost::asio::awaitable<void> close_gently();
+  void finished(const HttpRequest* request, int status, std::chrono::nanoseconds took);
   void on_wake();
 
   boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer wake_;  // never expires by itself while nothing is due: cancelled to wake the writer
+  boost::asio::steady_timer wake_;   // never expires by itself while nothing is due: cancelled to wake the writer
+  boost::asio::steady_timer limit_;  // of the read that waits
+  uint64_t limits_ = 0;              // that were set or taken away
+  bool late_ = false;                // the last one came to its end
   const HttpServerOptions& options_;
   HttpHandler& handler_;
   int& large_bodies_;
@@ -77,6 +87,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::string buffer_;  // bytes read and not yet used
   std::chrono::steady_clock::time_point began_;
   bool idle_ = true, stopping_ = false, first_ = true;
+  bool answering_ = false;  // some of the present request's answer is out
 };
 
 }  // namespace martlet::net

@@ -12,6 +12,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/out_of_memory.h"
 #include "net/http_connection.h"
 
 namespace martlet::net {
@@ -40,22 +41,66 @@ struct HttpServer::State {
   State(const HttpServerOptions& options, HttpHandler& handler)
       : options(options), handler(handler), acceptor(io), workers(options.workers) {}
 
+  class Accepting;
+  class Seat;
+
   Status listen();
+  void start_accepting();
   asio::awaitable<void> accept();
   asio::awaitable<void> wait_a_moment();
-  void admit(tcp::socket socket);
+  bool admit(tcp::socket socket);
   template <class Run>
-  void launch(std::shared_ptr<HttpConnection> connection, int State::*counter, Run run);
+  static asio::awaitable<void> serve(std::unique_ptr<Seat> seat, Run run);
 
   const HttpServerOptions options;
   HttpHandler& handler;
-  int serving = 0, refusing = 0, large_bodies = 0;  // on the I/O thread; before `io`, whose coroutines count down
+  // On the I/O thread; before `io`, whose coroutines give their places back.
+  int serving = 0, refusing = 0, large_bodies = 0;
+  std::set<std::shared_ptr<HttpConnection>> open;
+  std::atomic<int> connections{0};
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::thread_pool workers;
-  std::set<std::shared_ptr<HttpConnection>> open;  // on the I/O thread
-  std::atomic<int> connections{0};
   std::thread thread;
+};
+
+// Where memory runs out inside Asio, a coroutine is destroyed without a word to anybody: what must happen when one ends
+// is the work of an object that it owns.
+
+class HttpServer::State::Accepting {
+ public:
+  explicit Accepting(State& state) : state_(state) {}
+  Accepting(const Accepting&) = delete;
+  ~Accepting() {
+    if (state_.io.stopped() || !state_.acceptor.is_open()) return;
+    insist([this] { asio::post(state_.io, [s = &state_] { s->start_accepting(); }); });
+  }
+
+ private:
+  State& state_;
+};
+
+// A connection's place among those that are open.
+class HttpServer::State::Seat {
+ public:
+  Seat(State& state, std::shared_ptr<HttpConnection> connection, int State::*counter)
+      : state_(state), place_(state.open.insert(std::move(connection)).first), counter_(counter) {
+    ++(state_.*counter_);
+    state_.connections = state_.serving;
+  }
+  Seat(const Seat&) = delete;
+  ~Seat() {
+    if (!state_.io.stopped()) if_memory_allows([this] { connection().lose(); });
+    state_.open.erase(place_);
+    --(state_.*counter_);
+    state_.connections = state_.serving;
+  }
+  HttpConnection& connection() const { return **place_; }
+
+ private:
+  State& state_;
+  const std::set<std::shared_ptr<HttpConnection>>::iterator place_;
+  int State::*const counter_;
 };
 
 Status HttpServer::State::listen() {
@@ -76,7 +121,12 @@ asio::awaitable<void> HttpServer::State::wait_a_moment() {
   co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
 }
 
+void HttpServer::State::start_accepting() {
+  insist([this] { asio::co_spawn(io, accept(), asio::detached); });
+}
+
 asio::awaitable<void> HttpServer::State::accept() {
+  const Accepting accepting(*this);
   while (acceptor.is_open()) {
     if (refusing >= kMaxRefusing) {
       co_await wait_a_moment();
@@ -84,36 +134,36 @@ asio::awaitable<void> HttpServer::State::accept() {
     }
     auto [ec, socket] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
     if (ec == asio::error::operation_aborted || ec == asio::error::bad_descriptor) co_return;
-    // Out of descriptors or buffers: the peer waits in the backlog, and accepting at once again would only spin.
-    if (ec) {
-      co_await wait_a_moment();
-    } else {
-      admit(std::move(socket));
-    }
+    // Out of descriptors, buffers or memory: the peer waits in the backlog, and accepting at once again would only
+    // spin.
+    const bool admitted = !ec && admit(std::move(socket));
+    if (!admitted) co_await wait_a_moment();
   }
 }
 
-void HttpServer::State::admit(tcp::socket socket) {
-  auto connection = std::make_shared<HttpConnection>(std::move(socket), options, handler, large_bodies);
-  if (serving < options.max_connections) {
-    launch(connection, &State::serving, [](HttpConnection& c) { return c.run(); });
-  } else {
-    launch(connection, &State::refusing, [](HttpConnection& c) { return c.refuse(too_many_connections()); });
+// False when there was no memory: the peer sees its connection closed.
+bool HttpServer::State::admit(tcp::socket socket) {
+  try {
+    const bool room = serving < options.max_connections;
+    auto connection = std::make_shared<HttpConnection>(std::move(socket), options, handler, large_bodies);
+    auto seat = std::make_unique<Seat>(*this, std::move(connection), room ? &State::serving : &State::refusing);
+    // An exception ends that connection alone.
+    if (room) {
+      asio::co_spawn(io, serve(std::move(seat), [](HttpConnection& c) { return c.run(); }), asio::detached);
+    } else {
+      asio::co_spawn(io, serve(std::move(seat), [](HttpConnection& c) { return c.refuse(too_many_connections()); }),
+                     asio::detached);
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 
 template <class Run>
-void HttpServer::State::launch(std::shared_ptr<HttpConnection> connection, int State::*counter, Run run) {
-  open.insert(connection);
-  ++(this->*counter);
-  connections = serving;
-  // An exception (no memory for a buffer) ends that connection alone.
-  asio::co_spawn(io, run(*connection), [this, connection, counter](std::exception_ptr) {
-    connection->abort();
-    open.erase(connection);
-    --(this->*counter);
-    connections = serving;
-  });
+asio::awaitable<void> HttpServer::State::serve(std::unique_ptr<Seat> seat, Run run) {
+  const std::unique_ptr<Seat> held = std::move(seat);
+  co_await run(held->connection());
 }
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -126,8 +176,11 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(const HttpServerOptions& op
 
 void HttpServer::run() {
   State& s = *state_;
-  asio::co_spawn(s.io, s.accept(), asio::detached);
-  s.thread = std::thread([&s] { s.io.run(); });
+  s.start_accepting();
+  // What finds no memory in Asio's own work ends there; everybody else goes on.
+  s.thread = std::thread([&s] {
+    for (bool over = false; !over;) if_memory_allows([&] { s.io.run(), over = true; });
+  });
 }
 
 HttpServer::~HttpServer() {
@@ -149,7 +202,7 @@ int HttpServer::connections() const {
 }
 
 void HttpServer::post(std::function<void()> task) {
-  asio::post(state_->io, std::move(task));
+  insist([&] { asio::post(state_->io, std::function<void()>(task)); });  // a copy: an attempt that fails loses its own
 }
 void HttpServer::work(std::function<void()> task) {
   asio::post(state_->workers, std::move(task));

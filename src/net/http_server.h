@@ -61,6 +61,7 @@ class HttpServer {
   std::string address() const;  // "http://127.0.0.1:8080"
   int connections() const;
   // Runs `task` on the I/O thread, or on a worker. Thread-safe; tasks of one caller keep their order on the I/O thread.
+  // Where there is no memory post() tries until there is; work() throws std::bad_alloc.
   void post(std::function<void()> task);
   void work(std::function<void()> task);
   // The I/O thread's context, for handlers that are clients themselves. What they start on it must end, or be owned by

@@ -1,7 +1,10 @@
 #include "server/completion.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
+#include "base/out_of_memory.h"
 #include "net/sse.h"
 #include "server/error_response.h"
 
@@ -38,17 +41,38 @@ Completion::Completion(Setup setup, ApiRequest request, std::vector<std::vector<
     choices_.push_back({ChoiceText(setup_.model->tokenizer, request_.stop, chat || request_.echo, request_.logprobs)});
     choices_.back().echoes = request_.echo;
   }
+  ids_.reserve(choices_.size());
 }
 
 void Completion::start(Setup setup, ApiRequest request, std::vector<std::vector<Token>> prompts) {
   auto self = std::make_shared<Completion>(std::move(setup), std::move(request), std::move(prompts));
-  if (Status status = self->submit(); !status) {
-    self->cancel_all();
-    self->setup_.model.reset();
+  Status status;
+  try {
+    status = self->submit();
+  } catch (const std::bad_alloc&) {
+    insist([&] { self->let_go(); });
+    throw;
+  }
+  if (!status) {
+    self->let_go();
     self->setup_.exchange->reply(error_response(status.error()));
     return;
   }
-  self->setup_.post([self] { self->begin(); });
+  self->later(&Completion::begin);
+}
+
+// Runs a turn on the I/O thread.
+void Completion::later(void (Completion::*turn)()) {
+  insist([&] { setup_.post([self = shared_from_this(), turn] { self->guarded(turn); }); });
+}
+
+// A turn that finds no memory ends this request: nobody else is concerned.
+void Completion::guarded(void (Completion::*turn)()) {
+  try {
+    (this->*turn)();
+  } catch (const std::bad_alloc&) {
+    insist([this] { fail(out_of_memory()); });
+  }
 }
 
 Status Completion::submit() {
@@ -86,13 +110,13 @@ void Completion::deliver(Event event) {
     was_empty = mailbox_.empty();
     mailbox_.push_back(std::move(event));
   }
-  if (was_empty) setup_.post([self = shared_from_this()] { self->take_mail(); });
+  if (was_empty) later(&Completion::take_mail);
 }
 
 void Completion::begin() {
-  begun_ = true;
+  begun_ = true;  // whatever happens here: take_mail() is to come for what there will be
   setup_.exchange->on_close([weak = weak_from_this()] {
-    if (auto self = weak.lock(); self && !self->over_) self->over("client_left"), self->cancel_all();
+    if (auto self = weak.lock(); self && !self->over_) self->cancel_all(), self->over("client_left");
   });
   if (request_.stream && !over_) {
     setup_.exchange->begin_stream(net::sse_head(), std::string(net::kSseComment));
@@ -194,15 +218,17 @@ void Completion::emit(size_t index, Delta delta, bool last) {
 
 void Completion::fail(const Error& error) {
   over(error.code);
-  cancel_all();
-  setup_.model.reset();
-  if (!request_.stream) return setup_.exchange->reply(error_response(error));
+  let_go();
+  const bool streaming = setup_.exchange->status() != 0;
+  if (!request_.stream || !streaming) return setup_.exchange->reply(error_response(error));
   setup_.exchange->write(net::sse_event(error_body(error)));
   setup_.exchange->end(true);
 }
 
+// From here on nothing uses the model, nor does fail(): every choice has ended, there is nothing to cancel.
 void Completion::complete() {
   over("complete");
+  ids_.clear();
   setup_.model.reset();
   if (request_.stream) {
     if (request_.include_usage) setup_.exchange->write(net::sse_event(format_->usage_chunk(header_, usage())));
@@ -218,6 +244,12 @@ void Completion::complete() {
 
 void Completion::cancel_all() {
   for (const RequestId id : ids_) setup_.model->engine->cancel(id);
+  ids_.clear();
+}
+
+void Completion::let_go() {
+  cancel_all();
+  setup_.model.reset();
 }
 
 // A prompt counts once however many choices it has; a choice's tokens count up to where its text was cut.
@@ -236,17 +268,19 @@ AnswerUsage Completion::usage() const {
   return out;
 }
 
+// Once: what is tried again, or fails after it was complete, is told in one line of the log.
 void Completion::over(std::string_view outcome) {
-  over_ = true;
-  if (!setup_.log) return;
+  if (std::exchange(over_, true) || !setup_.log) return;
   const AnswerUsage used = usage();
   const Choice& choice = choices_.front();
   const auto since = [&](Clock::time_point to) {
     return std::max(std::chrono::duration<double>(to - setup_.arrived).count(), 0.0);
   };
-  setup_.log->completion({setup_.exchange->request().id, setup_.model->name, outcome, used.prompt_tokens,
-                          used.cached_tokens, used.output_tokens, choice.finish.usage.queued_seconds,
-                          since(choice.first), since(Clock::now())});
+  if_memory_allows([&] {
+    setup_.log->completion({setup_.exchange->request().id, header_.model, outcome, used.prompt_tokens,
+                            used.cached_tokens, used.output_tokens, choice.finish.usage.queued_seconds,
+                            since(choice.first), since(Clock::now())});
+  });
 }
 
 void Completion::observe(const Choice& choice) {

@@ -59,6 +59,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   // The engine reports the prompt's tokens: for their scores, or because nothing but the prompt is wanted.
   bool scores_prompt() const { return request_.echo && (request_.logprobs || request_.max_tokens == 0); }
   void deliver(Event event);  // engine thread
+  void later(void (Completion::*turn)());
+  void guarded(void (Completion::*turn)());
   void begin();
   void take_mail();
   void handle(Event& event);
@@ -69,6 +71,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void fail(const Error& error);
   void complete();
   void cancel_all();
+  void let_go();  // of choices that run, and of the model; may be repeated
   AnswerUsage usage() const;
   void observe(const Choice& choice);
   void over(std::string_view outcome);

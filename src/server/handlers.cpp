@@ -1,10 +1,9 @@
 #include "server/handlers.h"
 
-#include <new>
-
 #include <boost/json/serialize.hpp>
 
 #include "base/heap.h"
+#include "base/out_of_memory.h"
 #include "base/resident.h"
 #include "server/completion.h"
 #include "server/error_response.h"
@@ -63,9 +62,9 @@ void run_task(net::Exchange& exchange, const std::function<Status()>& task) {
   try {
     if (Status status = task(); !status) exchange.reply(error_response(status.error()));
   } catch (const std::bad_alloc&) {
-    exchange.reply(error_response({ErrorKind::memory, "out_of_memory", "no memory left for this request", ""}));
+    insist([&] { exchange.reply(error_response(out_of_memory())); });
   } catch (const std::exception&) {
-    exchange.reply(error_response({ErrorKind::internal, "internal_error", "", ""}));
+    insist([&] { exchange.reply(error_response({ErrorKind::internal, "internal_error", "", ""})); });
   }
 }
 
@@ -95,9 +94,13 @@ Status Handlers::with_model(const ExchangePointer& exchange, const std::string& 
                             std::function<Status(Model, const ExchangePointer&)> task) {
   const auto wanted = [exchange] { return !exchange->closed(); };
   const auto later = [this, exchange, task](Result<Model> model) {
-    work(exchange, [model = std::move(model), task](const ExchangePointer& ex) mutable -> Status {
-      if (!model) return Error(model.error());
-      return ex->closed() ? Status() : task(std::move(*model), ex);
+    // The one lease: attempts share it, and the task drops it before its answer is out.
+    const auto held = insist([&] { return std::make_shared<Result<Model>>(std::move(model)); });
+    insist([&] {
+      work(exchange, [held, task](const ExchangePointer& ex) -> Status {
+        if (!*held) return Error(held->error());
+        return ex->closed() ? Status() : task(std::move(**held), ex);
+      });
     });
   };
   auto now = models_.acquire(name, keep_alive, wanted, later);

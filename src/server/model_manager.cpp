@@ -4,8 +4,10 @@
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
+#include "base/out_of_memory.h"
 #include "server/model_name.h"
 
 namespace martlet::server {
@@ -57,6 +59,8 @@ const char* name_of(ModelState state) {
 struct ModelManager::State : std::enable_shared_from_this<State> {
   State(int64_t memory, KeepAlive keep_alive) : memory(memory), keep_alive(keep_alive) {}
 
+  struct Lease;
+
   Entry* find(const std::string& name) const;
   Model lease(Entry& entry);
   void end_lease(Entry& entry);
@@ -67,6 +71,7 @@ struct ModelManager::State : std::enable_shared_from_this<State> {
   std::optional<Clock::time_point> next_expiry() const;
   Entry* to_load() const;
   void load(Entry& entry, std::unique_lock<std::mutex>& lock);
+  Result<Model> load_if_possible(Entry& entry, std::unique_lock<std::mutex>& lock);
   Result<Model> load_within_memory(Entry& entry, std::unique_lock<std::mutex>& lock);
   bool make_room(std::unique_lock<std::mutex>& lock);
   void unload(Entry& entry, std::unique_lock<std::mutex>& lock);
@@ -90,12 +95,23 @@ Entry* ModelManager::State::find(const std::string& name) const {
   return name == "default" && !entries.empty() ? entries.front().get() : nullptr;
 }
 
+struct ModelManager::State::Lease {
+  std::shared_ptr<State> state;
+  Entry* entry = nullptr;
+  ~Lease() {
+    if (state) state->end_lease(*entry);
+  }
+};
+
 // The lease points at the model without owning it: its owner is the entry, so that the last one to let go of a lease,
 // often the engine's own thread, never destroys the engine.
 Model ModelManager::State::lease(Entry& entry) {
+  const auto held = std::make_shared<Lease>();  // counts for nothing until it is whole: the mutex is held
   ++entry.uses;
   entry.last_used = Clock::now();
-  return {entry.model.get(), [self = shared_from_this(), &entry](const ServedModel*) { self->end_lease(entry); }};
+  held->state = shared_from_this();
+  held->entry = &entry;
+  return {held, entry.model.get()};
 }
 
 void ModelManager::State::end_lease(Entry& entry) {
@@ -149,16 +165,20 @@ void ModelManager::State::load(Entry& entry, std::unique_lock<std::mutex>& lock)
   std::erase_if(entry.waiting, [](const Waiting& each) { return !each.wanted(); });
   if (entry.waiting.empty()) return;
   entry.state = ModelState::loading;
-  Result<Model> loaded = closing ? Result<Model>(shutting_down()) : load_within_memory(entry, lock);
+  Result<Model> loaded = load_if_possible(entry, lock);
   entry.state = loaded ? ModelState::loaded : ModelState::unloaded;
-  entry.error = loaded ? "" : loaded.error().code;
+  insist([&] { entry.error = loaded ? "" : loaded.error().code; });
   if (loaded) {
     entry.model = *loaded;
     entry.last_used = Clock::now();
   }
   std::vector<std::pair<Ready, Result<Model>>> calls;
+  insist([&] { calls.reserve(entry.waiting.size()); });
   for (Waiting& each : entry.waiting) {
-    calls.emplace_back(std::move(each.ready), loaded ? Result<Model>(lease(entry)) : Result<Model>(loaded.error()));
+    insist([&] {
+      Result<Model> result = loaded ? Result<Model>(lease(entry)) : Result<Model>(loaded.error());
+      calls.emplace_back(std::move(each.ready), std::move(result));
+    });
   }
   entry.waiting.clear();
   lock.unlock();
@@ -173,6 +193,21 @@ int64_t ModelManager::State::left() const {
     if (entry->model) out -= entry->model->engine->plan().model_bytes();
   }
   return out;
+}
+
+Result<Model> ModelManager::State::load_if_possible(Entry& entry, std::unique_lock<std::mutex>& lock) {
+  std::optional<Error> error;
+  try {
+    return closing ? Result<Model>(shutting_down()) : load_within_memory(entry, lock);
+  } catch (const std::bad_alloc&) {
+    insist([&] { error = out_of_memory(); });
+  } catch (const std::system_error&) {  // of a thread that could not be made
+    insist([&] {
+      error = Error{ErrorKind::memory, "out_of_memory", "the system has no more threads for this model", ""};
+    });
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return std::move(*error);
 }
 
 // The context is the one that the model has alone: what else happens to be loaded must not change answers.

@@ -54,7 +54,7 @@ struct ModelInfo {
 class ModelManager {
  public:
   using Model = std::shared_ptr<const ServedModel>;
-  using Ready = std::function<void(Result<Model>)>;
+  using Ready = std::function<void(Result<Model>)>;  // must not throw
 
   // `memory`: what all models together may take, and what the process takes besides them.
   explicit ModelManager(int64_t memory, KeepAlive keep_alive = kKeepForever);
@@ -68,7 +68,8 @@ class ModelManager {
 
   // A lease of the model of that name: while it is held the model stays loaded. Nothing at once when it has to be
   // loaded first: then `ready` is called later, on the manager's thread, unless `wanted` says no by then. Errors:
-  // `model_not_found`, `invalid_path`, `shutting_down`, `memory_in_use` (ErrorKind::unavailable), those of loading.
+  // `model_not_found`, `invalid_path`, `shutting_down`, `memory_in_use` (ErrorKind::unavailable), those of loading, and
+  // `out_of_memory` where the system has none for that.
   std::optional<Result<Model>> acquire(const std::string& name, std::optional<KeepAlive> keep_alive,
                                        std::function<bool()> wanted, Ready ready);
   Result<Model> acquire_now(const std::string& name);  // waits

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace martlet::server {
 
 PressureWatch::PressureWatch(std::shared_ptr<net::PressureSource> source, std::chrono::milliseconds interval,
@@ -21,8 +23,10 @@ void PressureWatch::run(std::chrono::milliseconds interval) {
   net::PressureResponse response;
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval, [this] { return stopping_; })) {
-    const net::MemoryPressure level = source_->read();
-    react_(level, response.update(level, std::chrono::steady_clock::now()));
+    if_memory_allows([&] {
+      const net::MemoryPressure level = source_->read();
+      react_(level, response.update(level, std::chrono::steady_clock::now()));
+    });
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/out_of_memory.h"
 #include "server/access.h"
 #include "server/access_log.h"
 #include "server/error_response.h"
@@ -87,7 +88,7 @@ Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Server::~Server() {
   if (!state_) return;
   state_->watch.reset();
-  drain(0);
+  insist([this] { drain(0); });
   state_->models.stop();
 }
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <new>
 #include <string>
@@ -173,14 +174,20 @@ void CpuBackend::choose(std::span<const Choice> choices) {
     const int64_t rows = std::min(kLogitRows, count - first);
     const float* values = there ? buffer.values.floats() + first * logits.columns : slice.floats();
     if (!there) multiply(prepare(buffer.deferred, first, rows), slice.floats(), logits.columns);
+    std::atomic<bool> no_memory{false};  // no exception may leave a worker
     pool_.run(rows, [&](int worker, int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const auto i = static_cast<size_t>(first + r);
-        chosen_[i] = workers_[static_cast<size_t>(worker)].chooser.choose(
-            {values + r * logits.columns, static_cast<size_t>(logits.columns)}, choices[i],
-            std::span(top_).subspan(tops[i], tops[i + 1] - tops[i]));
+      try {
+        for (int64_t r = begin; r < end; ++r) {
+          const auto i = static_cast<size_t>(first + r);
+          chosen_[i] = workers_[static_cast<size_t>(worker)].chooser.choose(
+              {values + r * logits.columns, static_cast<size_t>(logits.columns)}, choices[i],
+              std::span(top_).subspan(tops[i], tops[i + 1] - tops[i]));
+        }
+      } catch (const std::bad_alloc&) {
+        no_memory = true;
       }
     });
+    if (no_memory) throw std::bad_alloc();
   }
 }
 

@@ -32,19 +32,25 @@ Block StepMemory::take(int64_t bytes) {
     memory = std::move(*best);
     free_.erase(best);
   } else {
+    free_.reserve(blocks_ + 1);  // for its return: destructors must not allocate
     if (const auto largest = std::max_element(free_.begin(), free_.end(), size_less); largest != free_.end()) {
       allocated_ -= largest->size();
       free_.erase(largest);
+      --blocks_;
     }
     memory = Mapping(bytes);
     if (!memory.data()) throw std::bad_alloc();
+    ++blocks_;
     allocated_ += memory.size();
   }
   return Block(this, std::move(memory));
 }
 
 Buffer* StepMemory::buffer() {
-  if (unused_.empty()) return &buffers_.emplace_back(this);
+  if (unused_.empty()) {
+    unused_.reserve(buffers_.size() + 1);  // for its return, as in take()
+    return &buffers_.emplace_back(this);
+  }
   Buffer* out = unused_.back();
   unused_.pop_back();
   return out;

@@ -79,10 +79,12 @@ class StepMemory {
 
   Buffer* buffer();
 
+  // With room for every block and every buffer that there is.
   std::vector<Mapping> free_;
   std::vector<Buffer*> unused_;
   std::deque<Buffer> buffers_;
   int64_t allocated_ = 0;
+  size_t blocks_ = 0;  // that are there, used or not
 };
 
 inline Buffer& buffer_of(const Tensor& tensor) {
