@@ -17,6 +17,10 @@ CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "beside: measures no time that another test beside it could spoil")
+
+
 @pytest.fixture(scope="session")
 def program():
     path = Path(os.environ.get("MARTLET", ROOT / "build/release/martlet"))

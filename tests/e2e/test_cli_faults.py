@@ -10,6 +10,7 @@ import tempfile
 
 import pytest
 
+pytestmark = pytest.mark.beside
 TIMEOUT = 60
 
 

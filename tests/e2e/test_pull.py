@@ -11,6 +11,7 @@ import time
 import pytest
 from fake_hub import COMMIT, FakeHub
 
+pytestmark = pytest.mark.beside
 MARTLET = os.environ.get("MARTLET", str(pathlib.Path(__file__).parents[2] / "build/release/martlet"))
 MIB = 1 << 20
 DATA = random.Random(7).randbytes(24 * MIB + 12345)  # 25 chunks of 1 MiB

@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.fixture
 def martlet(program):
