@@ -1,4 +1,6 @@
 """Starts `martlet serve`, talks to it with raw sockets, and knows what it looked like before."""
+import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -22,9 +24,13 @@ class Server:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log_file, env=full,
                                         preexec_fn=start)
         self.pid = self.process.pid
-        self.port = self._listening_port()
-        if wait:
-            self.wait_ready()
+        try:
+            self.port = self._listening_port()
+            if wait:
+                self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
 
     def __enter__(self):
         return self
@@ -144,6 +150,43 @@ class Server:
         status = (base / "status").read_text()
         return {"fds": len(os.listdir(base / "fd")), "threads": int(re.search(r"Threads:\s+(\d+)", status)[1]),
                 "rss": int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10}
+
+
+    # What every fault must leave behind (INV of the fault list)
+
+    def warm(self):
+        """Lets it answer once of everything, so that what it keeps for good is not taken for a leak; then remembers it."""
+        self.first_canary = self.canary()
+        streams = [self.connect() for _ in range(40)]
+        for sock in streams:
+            sock.sendall(self.post_bytes("/v1/completions", {"prompt": "warm", "max_tokens": 4, "stream": True}))
+        for sock in streams:
+            sock.close()
+        assert self.idle()
+        self.model_hash = hashlib.sha256(self.model.read_bytes()).hexdigest()
+        self.before = self.snapshot()
+        return self
+
+    def unharmed(self):
+        assert self.process.poll() is None and self.process.pid == self.pid
+        began = time.monotonic()
+        assert self.get("/health", timeout=2)[0] == 200
+        assert time.monotonic() - began <= 1
+        assert self.canary() == self.first_canary
+        assert self.idle()
+        assert self.metric("martlet_pages_used") == 0
+        for what in ("fds", "threads"):
+            assert eventually(lambda: self.snapshot()[what] <= self.before[what], 3), what
+        assert self.snapshot()["rss"] <= self.before["rss"] + (16 << 20), "rss"
+        assert hashlib.sha256(self.model.read_bytes()).hexdigest() == self.model_hash
+
+
+@contextlib.contextmanager
+def steady(*arguments, **more):
+    """A server of one test's own that is the same before and after it."""
+    with Server(*arguments, **more) as server:
+        yield server.warm()
+        server.unharmed()
 
 
 def status_of(received):

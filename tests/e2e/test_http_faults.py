@@ -1,6 +1,5 @@
 """What the server does with bad input, load and people who leave: each test is named by its number in the fault list.
-After each of them the server must be the one it was: `unharmed` is that check."""
-import hashlib
+After each of them the server must be the one it was: Server.unharmed() is that check."""
 import http.client
 import json
 import os
@@ -15,45 +14,22 @@ import time
 
 import pytest
 
-from server import Server, eventually, receive_all, status_of
+from server import Server, eventually, receive_all, status_of, steady
 
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
 def warm(server):
-    """The server after it has answered once of everything, so that what it keeps for good is not taken for a leak."""
-    server.first_canary = server.canary()
-    streams = [server.connect() for _ in range(40)]
-    for sock in streams:
-        sock.sendall(server.post_bytes("/v1/completions", {"prompt": "warm", "max_tokens": 4, "stream": True}))
-    for sock in streams:
-        sock.close()
-    assert server.idle()
-    server.model_hash = hashlib.sha256(server.model.read_bytes()).hexdigest()
-    return server
+    return server.warm()
 
 
 @pytest.fixture
 def api(warm):
     warm.idle()
-    before = warm.snapshot()
+    warm.before = warm.snapshot()
     yield warm
-    unharmed(warm, before)
-
-
-def unharmed(server, before):
-    assert server.process.poll() is None and server.process.pid == server.pid
-    began = time.monotonic()
-    assert server.get("/health")[0] == 200
-    assert time.monotonic() - began <= 1
-    assert server.canary() == server.first_canary
-    assert server.idle()
-    assert server.metric("martlet_pages_used") == 0
-    for what in ("fds", "threads"):
-        assert eventually(lambda: server.snapshot()[what] <= before[what], 3), what
-    assert server.snapshot()["rss"] <= before["rss"] + 16 * MIB
-    assert hashlib.sha256(server.model.read_bytes()).hexdigest() == server.model_hash
+    warm.unharmed()
 
 
 def refused(answer, status=400, code=None, param=None):
@@ -84,6 +60,26 @@ def test_A12_file_cut_while_it_is_served(program, nano, tmp_path):
         assert status in (500, 503) and body["error"]["code"] == "model_file_changed"
         assert api.process.wait(2) == 5
         assert "error[model_file_changed]: " in api.log()
+
+
+def test_A12_a_draft_model_cut_short_costs_only_the_drafts(program, nano, tmp_path):
+    draft = tmp_path / "draft.gguf"
+    draft.write_bytes(nano.read_bytes())
+    with steady(program, nano, "--context", "2048", "--draft", draft, "--speculation", "fixed:4") as api:
+        ask = complete([72, 105], max_tokens=200, temperature=0, ignore_eos=True, logprobs=0)
+        tokens = lambda answer: answer[2]["choices"][0]["logprobs"]["token_ids"]
+        with_drafts = api.post("/v1/completions", ask)
+        assert with_drafts[2]["usage"]["completion_tokens_details"]["accepted_tokens"] > 50
+        stream = api.connect()
+        stream.sendall(api.post_bytes("/v1/completions", complete(max_tokens=1900, stream=True, ignore_eos=True),
+                                      "Connection: close\r\n"))
+        stream.recv(4096)
+        os.truncate(draft, 4096)
+        assert b"data: [DONE]" in receive_all(stream)   # what ran goes on
+        stream.close()
+        without = api.post("/v1/completions", ask)
+        assert without[0] == 200 and tokens(without) == tokens(with_drafts)
+        assert api.metric("martlet_draft_given_back") == 1
 
 
 # B: text
@@ -289,7 +285,7 @@ def test_D8_slowloris(api):
 
 
 def test_D9_connections(program, nano):
-    with Server(program, nano, "--context", "512", "--max-connections", "32") as api:
+    with steady(program, nano, "--context", "512", "--max-connections", "32") as api:
         held = [api.connect() for _ in range(32)]
         for sock in held:
             sock.sendall(b"GET ")
@@ -320,7 +316,7 @@ def test_D9_descriptors_run_out(program, nano):
 
 
 def test_D9_full_queue(program, nano):
-    with Server(program, nano, "--context", "2048", "--max-sequences", "1", "--max-queue", "1") as api:
+    with steady(program, nano, "--context", "2048", "--max-sequences", "1", "--max-queue", "1") as api:
         body = api.post_bytes("/v1/completions", complete(max_tokens=2000, stream=True, ignore_eos=True))
         held = [api.connect() for _ in range(2)]
         for sock in held:
@@ -348,30 +344,63 @@ def test_D10_reader_that_stops(api, more, limit):
     stalled.close()
 
 
-@pytest.mark.parametrize("when", ["header", "prefill", "decode", "whole"])
-def test_D11_reset(api, when):
+def reset(sock):
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def seconds_until_freed(api, when):
+    """How long a request that is reset still runs, beside one that goes on to its end."""
     other = api.connect()
-    other.sendall(api.post_bytes("/v1/completions", complete(max_tokens=100, stream=True, ignore_eos=True),
+    other.sendall(api.post_bytes("/v1/completions", complete(max_tokens=1000, stream=True, ignore_eos=True),
                                  "Connection: close\r\n"))
+    other.recv(16)
     sock = api.connect()
     prompt = [72] * 1900 if when == "prefill" else "Hi"
-    data = api.post_bytes("/v1/completions", complete(prompt, max_tokens=1500 if when != "prefill" else 100,
+    data = api.post_bytes("/v1/completions", complete(prompt, max_tokens=1900 if when != "prefill" else 140,
                                                       stream=when != "whole", ignore_eos=True))
     sock.sendall(data[:40] if when == "header" else data)
-    if when == "decode":
+    if when in ("decode", "draft"):
         while b"text_completion" not in sock.recv(4096):
             pass
-    if when == "whole":
-        time.sleep(0.1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    sock.close()   # a reset
+    if when != "header":
+        assert eventually(lambda: api.metric("martlet_requests_running") + api.metric("martlet_requests_queued") == 2)
+    began = time.monotonic()
+    reset(sock)
+    assert eventually(lambda: api.metric("martlet_requests_running") <= 1)
+    took = time.monotonic() - began
     assert b"data: [DONE]" in receive_all(other)   # only that request ended
     other.close()
-    assert eventually(lambda: api.metric("martlet_requests_running") == 0, 1)
+    return took
+
+
+@pytest.mark.parametrize("when", ["header", "prefill", "decode", "whole"])
+def test_D11_reset(api, when):
+    # One step and 250 ms; a busy machine may need another attempt.
+    assert min(seconds_until_freed(api, when) for _ in range(3)) <= 0.3
+
+
+def test_D11_reset_while_it_drafts(program, nano):
+    with steady(program, nano, "--context", "2048", "--draft", nano, "--speculation", "fixed:4") as api:
+        assert min(seconds_until_freed(api, "draft") for _ in range(3)) <= 0.3
+        assert api.metric(r'martlet_draft_tokens_total\{position="1"\}') > 0
+
+
+def test_D11_reset_in_the_queue(program, nano):
+    with steady(program, nano, "--context", "2048", "--max-sequences", "1") as api:
+        running, queued = api.connect(), api.connect()
+        running.sendall(api.post_bytes("/v1/completions", complete(max_tokens=2000, stream=True, ignore_eos=True)))
+        running.recv(16)
+        queued.sendall(api.post_bytes("/v1/completions", complete([72] * 1000, max_tokens=10)))
+        assert eventually(lambda: api.metric("martlet_requests_queued") == 1, 2)
+        reset(queued)
+        assert eventually(lambda: api.metric("martlet_requests_queued") == 0, 0.5)
+        assert api.metric("martlet_requests_running") == 1
+        running.close()
 
 
 def test_D11_dead_in_the_queue_never_runs(program, nano):
-    with Server(program, nano, "--context", "2048", "--max-sequences", "1") as api:
+    with steady(program, nano, "--context", "2048", "--max-sequences", "1") as api:
         running, queued = api.connect(), api.connect()
         running.sendall(api.post_bytes("/v1/completions", complete(max_tokens=2000, stream=True, ignore_eos=True)))
         running.recv(16)

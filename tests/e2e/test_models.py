@@ -10,6 +10,7 @@ import pytest
 
 from server import Server, eventually
 
+pytestmark = pytest.mark.beside
 MIB = 1 << 20
 
 

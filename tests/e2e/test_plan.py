@@ -12,6 +12,7 @@ import make_model
 import memory_models
 from server import Server, eventually
 
+pytestmark = pytest.mark.beside
 MIB, GIB = 1 << 20, 1 << 30
 
 

@@ -39,7 +39,9 @@ class ManualEngine {
   const Step* step() {
     Step* step = scheduler.next();
     if (!step) return nullptr;
-    const Ticket ticket = backend_.submit({}, step->batch, step->choices, [] { return Outputs{}; });
+    Batch batch = step->batch;
+    if (tamper) tamper(batch);
+    const Ticket ticket = backend_.submit({}, batch, step->choices, [] { return Outputs{}; });
     const Status status = backend_.wait(ticket, step->chosen, step->top);
     scheduler.commit(*step, status, step_seconds(step->rows()));
     return step;
@@ -51,6 +53,7 @@ class ManualEngine {
   }
 
   std::function<double(int32_t rows)> step_seconds = [](int32_t rows) { return 1e-3 + 1e-4 * rows; };
+  std::function<void(Batch& batch)> tamper;  // what a bug would do to a step; empty: nothing
   Scheduler scheduler;
   Clock::time_point now{};  // of the next arrival
 

@@ -103,6 +103,34 @@ TEST(Sharing, TenantsAreApart) {
   EXPECT_EQ(again->wait().usage.cached_tokens, 29);
 }
 
+// A bug that leads one tenant's rows to a page of the other's is planted: these tests would see it.
+TEST(Sharing, APageOfAnotherTenantWouldBeSeen) {
+  ManualEngine engine({});
+  std::mt19937 random(9);
+  std::vector<std::vector<Token>> prompts;
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (int32_t tenant = 0; tenant < 2; ++tenant) {
+    prompts.push_back(random_tokens(random, 30));
+    Request request = greedy(prompts.back(), 20);
+    request.tenant = tenant;
+    sinks.push_back(engine.submit(request));
+  }
+  engine.step();
+  std::vector<Page> pages;
+  PageTable table;
+  engine.tamper = [&](Batch& batch) {
+    if (batch.sequences() < 2) return;
+    const PageTable& right = batch.groups[0];
+    pages.assign(right.pages.begin(), right.pages.end());
+    pages[static_cast<size_t>(right.starts[1])] = pages[static_cast<size_t>(right.starts[0])];
+    table = {right.starts, pages};
+    batch.groups = {&table, 1};
+  };
+  engine.run();
+  EXPECT_EQ(sinks[0]->output(), expected_output(prompts[0], 20));
+  EXPECT_NE(sinks[1]->output(), expected_output(prompts[1], 20));
+}
+
 TEST(Sharing, AMissThatWasAnEvictionSaysSo) {
   ManualEngine engine({.pages = 32});
   std::mt19937 random(7);

@@ -84,6 +84,34 @@ TEST(Speculation, AStopTokenInsideADraftEndsTheAnswerThere) {
   EXPECT_EQ(sink->wait().reason, FinishReason::stop);
 }
 
+// Drafts are rewound out of pages whose beginning others have adopted, or adopt just then.
+TEST(Speculation, RewindsUnderSharedPrefixes) {
+  Oracle oracle(6, 0.6);
+  ManualEngine engine({.pages = 160, .max_sequences = 8}, &oracle);
+  std::mt19937 random(4);
+  const std::vector<Token> common = random_tokens(random, 22);  // five pages and a half
+  const auto owner = engine.submit(greedy(common, 100));
+  for (int i = 0; i < 4; ++i) engine.step();
+  std::vector<std::pair<std::vector<Token>, std::shared_ptr<RecordingSink>>> others;
+  for (int i = 0; i < 24; ++i) {
+    std::vector<Token> prompt = common;
+    const std::vector<Token> known = owner->output();
+    prompt.insert(prompt.end(), known.begin(), known.begin() + static_cast<std::ptrdiff_t>(random() % known.size()));
+    if (i % 3 == 0) prompt.push_back(500 + i);  // goes on otherwise, inside a page that the owner writes to
+    others.emplace_back(prompt, engine.submit(greedy(prompt, 15)));
+    if (i % 2 == 0) engine.step();
+  }
+  engine.run();
+  EXPECT_EQ(owner->output(), expected_output(common, 100));
+  for (const auto& [prompt, sink] : others) {
+    EXPECT_EQ(sink->output(), expected_output(prompt, std::min(15, 128 - static_cast<int32_t>(prompt.size()))));
+    EXPECT_GE(sink->wait().usage.cached_tokens, 21);
+  }
+  EXPECT_GT(oracle.accepted, 50);
+  EXPECT_GT(oracle.proposed, oracle.accepted);
+  EXPECT_EQ(engine.scheduler.stats().pages_used, 0);
+}
+
 // What was rejected is not there for others.
 TEST(Speculation, RejectedRowsAreNeverPublished) {
   Oracle oracle(6, 0.5);
