@@ -58,6 +58,39 @@ def test_G3_uncountable(program, models):
     assert code == 4 and line.startswith("error[plan_overflow]"), line
 
 
+def test_G6_a_draft_model_that_does_not_fit(program, models):
+    _, alone, _ = plan(program, models("nano"), "--context", "512")
+    memory = str(alone["total"] + 40 * MIB)   # room for the model and a server, not for 300 MB of drafts
+    code, _, line = plan(program, models("nano"), "--context", "512", "--memory", memory, "--draft", models("weights"))
+    assert code == 4 and line.startswith("error[does_not_fit]") and ", draft 0.3" in line, line
+    done = subprocess.run([program, "serve", models("nano"), "--port", "0", "--context", "512", "--memory", memory,
+                           "--draft", models("weights")], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 4 and "error[does_not_fit]" in done.stderr, done.stderr
+
+
+def test_G4_a_full_prompt_cache_stays_what_it_was_planned(program, models):
+    """64 MiB of it, a thousand prompts and one as long as the context: everything is there before the first."""
+    with Server(program, models("cache"), "--context", "512", "--streams", "1", "--prompt-cache", "64MiB") as server:
+        draw, total = random.Random(4), server.metric("martlet_pages_total")
+        memory = server.get("/health")[2]["memory"]
+        prompt = lambda length: [draw.randrange(40, 290) for _ in range(length)]
+
+        def ask(prompts):
+            assert server.post("/v1/completions", {"prompt": prompts, "max_tokens": 1}, timeout=300)[0] == 200
+            assert server.metric("martlet_pages_total") == total
+            assert server.metric("martlet_pages_cached") + server.metric("martlet_pages_used") <= total
+            assert server.get("/health")[2]["memory"]["resident"] <= memory["planned"]
+
+        for i in range(20):
+            ask([prompt(12) for _ in range(50)])
+            if i == 10:
+                ask([prompt(511)])
+        assert server.metric("martlet_pages_evicted_total") > 0
+        assert peak(server.pid) <= memory["planned"] <= memory["ceiling"]
+    _, planned, _ = plan(program, models("cache"), "--context", "512", "--streams", "1", "--prompt-cache", "64MiB")
+    assert 64 * MIB <= part(planned, "prompt cache") < 68 * MIB   # whole pages
+
+
 def test_fits_the_context_down_and_says_so(program, models):
     _, whole, _ = plan(program, models("cache"), "--memory", "8GiB")
     code, cut, _ = plan(program, models("cache"), "--memory", "256MiB")
