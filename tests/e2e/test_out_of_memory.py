@@ -57,7 +57,7 @@ def test_G5_any_allocation_of_a_request_may_fail(program, nano, tmp_path):
                     break
             print(f"\nG5 {'streamed' if stream else 'whole'}: {n} allocations, {dict(seen)}")
             assert seen["told"] > 0 and seen["cut"] < 0.3 * n
-            assert seen["whole"] > 0.3 * n, "a step is tried again"
+            assert seen["whole"] > 0.1 * n, "a step is tried again"
             server.unharmed()
 
 
