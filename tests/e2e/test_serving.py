@@ -10,7 +10,7 @@ import time
 import pytest
 
 import load
-from server import Server, eventually, receive_all, status_of
+from server import Server, eventually, receive_all, status_of, steady
 
 
 def tokens_of(answer):
@@ -66,7 +66,7 @@ def test_D12_tenants_among_each_other(program, nano):
     rounds, streams = 500, 16
     choose = random.Random(3)
     common = random_prompt(choose, 90)
-    with Server(program, nano, "--context", "256", "--api-key", "alpha,beta", key="alpha") as api:
+    with steady(program, nano, "--context", "256", "--api-key", "alpha,beta", key="alpha") as api:
         prompts = {(key, i): common[:choose.randrange(20, 90)] + [60 + i] * 3 + random_prompt(choose, 30)
                    for key in ("alpha", "beta") for i in range(40)}
         alone = {which: tokens_of(api.post("/v1/completions", ids(prompt, max_tokens=3))) for which, prompt in prompts.items()}
@@ -105,7 +105,7 @@ def kolmogorov_smirnov(a, b):
 
 def test_D13_a_prefix_of_another_tenant_is_like_one_never_seen(program, nano):
     choose = random.Random(4)
-    with Server(program, nano, "--context", "2048", "--api-key", "alpha,beta", key="alpha") as api:
+    with steady(program, nano, "--context", "2048", "--api-key", "alpha,beta", key="alpha") as api:
         beta = {"Authorization": "Bearer beta"}
         replayed, unseen = [], []
         for _ in range(200):

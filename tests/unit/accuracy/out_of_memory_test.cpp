@@ -25,16 +25,17 @@ bool fails() {
 
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined: where the compiler sees one half of a pair, it takes free() for the wrong way to give memory back.
+[[gnu::noinline]] void* operator new(size_t size) {
   if (!fails()) {
     if (void* memory = std::malloc(size ? size : 1)) return memory;
   }
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
