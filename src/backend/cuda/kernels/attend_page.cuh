@@ -22,6 +22,15 @@ struct Running {
   float largest[2] = {-INFINITY, -INFINITY}, sums[2] = {};
 };
 
+// Sizes of a head: known where kWhole, and then as large as kSteps steps of 64 values hold.
+template <int kSteps, bool kWhole>
+struct HeadSizes {
+  static constexpr int kKnown = kWhole ? 64 * kSteps : 0;
+  const int keys, values;
+  __device__ explicit HeadSizes(const AttentionArguments& a)
+      : keys(kWhole ? kKnown : a.key_size), values(kWhole ? kKnown : a.value_size) {}
+};
+
 template <int kSteps>
 struct Queries {
   uint32_t halves[kSteps][16];
@@ -95,25 +104,31 @@ __device__ inline uint4 kept_tokens(int first, int valid) {
 
 // One page of keys and values. `limits`: tokens of the page that query g and query g + 8 see; `valid`: that hold
 // anything.
-template <int kSteps, class Keys>
-__device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __half* values, int value_size,
-                            const int (&limits)[2], int valid, Running<kSteps>& running) {
+template <int kSteps, bool kWhole, class Keys>
+__device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __half* values,
+                            const HeadSizes<kSteps, kWhole>& sizes, const int (&limits)[2], int valid,
+                            Running<kSteps>& running) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   float scores[4][4] = {};
   score(q, keys, scores);
+  if (!__all_sync(~0u, min(limits[0], limits[1]) >= kPageTokens)) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          if (8 * t + 2 * i + e >= limits[h]) scores[i][2 * h + e] = -INFINITY;
+        }
+      }
+    }
+  }
   float factors[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float largest = running.largest[h];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& s = scores[i][2 * h + e];
-        if (8 * t + 2 * i + e >= limits[h]) s = -INFINITY;
-        largest = fmaxf(largest, s);
-      }
-    }
+    for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fmaxf(scores[i][2 * h], scores[i][2 * h + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
     const float base = largest == -INFINITY ? 0 : largest;  // the query sees nothing yet
@@ -139,13 +154,18 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
     p[u][2] = pack(scores[2 * u + 1][0], scores[2 * u + 1][1]);
     p[u][3] = pack(scores[2 * u + 1][2], scores[2 * u + 1][3]);
   }
+  if (__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) {  // rare once a few pages are seen
+#pragma unroll
+    for (int n = 0; n < kSteps * 8; ++n) {
+      running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
+      running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
+    }
+  }
   const uint4 kept = kept_tokens(8 * t, valid);
 #pragma unroll
   for (int n = 0; n < kSteps * 8; ++n) {
-    if (8 * n >= value_size) break;
+    if (8 * n >= sizes.values) break;
     float(&out)[4] = running.out[n];
-    out[0] *= factors[0], out[1] *= factors[0];
-    out[2] *= factors[1], out[3] *= factors[1];
     uint4 v = *reinterpret_cast<const uint4*>(values + (8 * n + g) * kPageTokens + 8 * t);
     if (valid < kPageTokens) v.x &= kept.x, v.y &= kept.y, v.z &= kept.z, v.w &= kept.w;
     multiply_add(out, p[0][0], p[0][1], p[0][2], p[0][3], v.x, v.y);

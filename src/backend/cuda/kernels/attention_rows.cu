@@ -14,15 +14,6 @@ __device__ inline uint32_t transposed(uint32_t halves) {
   return halves;
 }
 
-// Sizes of a head: known where kWhole, and then as large as kSteps steps of 64 values hold.
-template <int kSteps, bool kWhole>
-struct HeadSizes {
-  static constexpr int kKnown = kWhole ? 64 * kSteps : 0;
-  const int keys, values;
-  __device__ explicit HeadSizes(const AttentionArguments& a)
-      : keys(kWhole ? kKnown : a.key_size), values(kWhole ? kKnown : a.value_size) {}
-};
-
 // What a warp finds of one page for up to eight queries. Lane 4g + t: queries 2t and 2t + 1; of tile d of the values,
 // 16d + g and 16d + g + 8 of the former, then of the latter.
 template <int kSteps>

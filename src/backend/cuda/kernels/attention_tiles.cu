@@ -41,28 +41,31 @@ __global__ void __launch_bounds__(kWarps * 32) write_kernel(const __grid_constan
 }
 
 // A page's keys and values of one head on their way into shared memory.
-__device__ void fetch_page(const AttentionArguments& a, const __half* page, __half* keys, int stride, __half* values) {
+template <class Sizes>
+__device__ void fetch_page(const Sizes& sizes, const __half* page, __half* keys, int stride, __half* values) {
   const auto copy = [](__half* to, const __half* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
                  "l"(from));
   };
-  const int chunks = a.key_size / 8;
+  const int chunks = sizes.keys / 8;
   for (int i = threadIdx.x; i < kPageTokens * chunks; i += blockDim.x) {
     const int token = i / chunks;
     copy(keys + token * stride + SharedKeys::place(token, i % chunks) * 8, page + i * 8);
   }
-  for (int i = threadIdx.x; i < kPageTokens * a.value_size / 8; i += blockDim.x)
-    copy(values + i * 8, page + kPageTokens * a.key_size + i * 8);
+  for (int i = threadIdx.x; i < kPageTokens * sizes.values / 8; i += blockDim.x)
+    copy(values + i * 8, page + kPageTokens * sizes.keys + i * 8);
   asm volatile("cp.async.commit_group;");
 }
 
 // 64 queries of one sequence's rows: query i belongs to row i / group and to query head i % group of the key head. The
 // block's warps read the same pages from shared memory, 16 queries each.
-template <int kSteps>
-__global__ void __launch_bounds__(kWarps * 32) tiles_kernel(const __grid_constant__ AttentionArguments a) {
+template <int kSteps, bool kWhole>
+__global__ void __launch_bounds__(kWarps * 32, kSteps <= 2 ? 3 : 1)
+    tiles_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(16) __half pages_in[];  // keys and values of two pages
   start_next();
   wait_for_input();
+  const HeadSizes<kSteps, kWhole> sizes(a);
   const QueryTile tile = a.tiles[gridDim.x - 1 - blockIdx.x];  // the longest first
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int kv_head = blockIdx.y, group = a.heads / a.kv_heads, all = tile.rows * group;
@@ -75,45 +78,40 @@ __global__ void __launch_bounds__(kWarps * 32) tiles_kernel(const __grid_constan
     rows[h] = tile.first_row + query / group;
     heads[h] = kv_head * group + query % group;
     contexts[h] = a.step.positions[rows[h]] + 1;
-    from[h] = a.queries + (int64_t{rows[h]} * a.heads + heads[h]) * a.key_size;
+    from[h] = a.queries + (int64_t{rows[h]} * a.heads + heads[h]) * sizes.keys;
   }
-  const auto q = load_queries<kSteps>(from[0], from[1], a.key_size, t);
+  const auto q = load_queries<kSteps>(from[0], from[1], sizes.keys, t);
   const auto context_of = [&](int query) { return a.step.positions[tile.first_row + min(query, all - 1) / group] + 1; };
   const int mine = context_of(first + kQueries - 1), longest = context_of(tile.first_query + kTileQueries - 1);
   const int32_t* pages = a.step.pages + a.step.row_pages[tile.first_row];
-  const __half* cache = a.cache + int64_t{kv_head} * kPageTokens * (a.key_size + a.value_size);
-  const int stride = (a.key_size + 63) / 64 * 64, page_size = kPageTokens * (stride + a.value_size);
+  const __half* cache = a.cache + int64_t{kv_head} * kPageTokens * (sizes.keys + sizes.values);
+  const int stride = (sizes.keys + 63) / 64 * 64, page_size = kPageTokens * (stride + sizes.values);
   const auto fetch = [&](int p) {
     __half* keys = pages_in + p % 2 * page_size;
-    fetch_page(a, cache + pages[p] * a.page_halves, keys, stride, keys + kPageTokens * stride);
+    fetch_page(sizes, cache + pages[p] * a.page_halves, keys, stride, keys + kPageTokens * stride);
   };
   Running<kSteps> running;
   fetch(0);
   for (int p = 0; p * kPageTokens < longest; ++p) {
     const int base = p * kPageTokens;
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    __syncthreads();  // the page is there for all, and nobody reads the one before it any more
     if (base + kPageTokens < longest) fetch(p + 1);
-    if (base + kPageTokens < longest) {
-      asm volatile("cp.async.wait_group 1;");
-    } else {
-      asm volatile("cp.async.wait_group 0;");
-    }
-    __syncthreads();
     const __half* keys = pages_in + p % 2 * page_size;
     if (base < mine && first < all) {
-      attend_page(q, SharedKeys{keys, a.key_size, stride}, keys + kPageTokens * stride, a.value_size,
+      attend_page(q, SharedKeys{keys, sizes.keys, stride}, keys + kPageTokens * stride, sizes,
                   {contexts[0] - base, contexts[1] - base}, mine - base, running);
     }
-    __syncthreads();
   }
   finish_sums(running);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (first + g + 8 * h >= all) continue;
-    __half* out = a.out + int64_t{rows[h]} * a.stride + heads[h] * a.value_size;
+    __half* out = a.out + int64_t{rows[h]} * a.stride + heads[h] * sizes.values;
     const float inverse = 1 / running.sums[h];
 #pragma unroll
     for (int n = 0; n < kSteps * 8; ++n) {
-      if (8 * n >= a.value_size) break;
+      if (8 * n >= sizes.values) break;
       *reinterpret_cast<__half2*>(out + 8 * n + 2 * t) =
           __floats2half2_rn(running.out[n][2 * h] * inverse, running.out[n][2 * h + 1] * inverse);
     }
@@ -133,10 +131,11 @@ void attend_tiles(Stream& stream, const AttentionArguments& a, int32_t tiles) {
   const int keys = (a.key_size + 63) / 64 * 64;
   const auto bytes = 2 * kPageTokens * (keys + a.value_size) * static_cast<int>(sizeof(__half));
   with_steps(a, [&](auto steps) {
-    if (bytes > 48 << 10) {
-      stream.check(cudaFuncSetAttribute(tiles_kernel<steps()>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    }
-    launch(stream, tiles_kernel<steps()>, grid, kWarps * 32, static_cast<size_t>(bytes), a);
+    const bool whole = a.key_size == 64 * steps() && a.value_size == 64 * steps();
+    const auto kernel = whole ? tiles_kernel<steps(), true> : tiles_kernel<steps(), false>;
+    if (bytes > 48 << 10)
+      stream.check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    launch(stream, kernel, grid, kWarps * 32, static_cast<size_t>(bytes), a);
   });
 }
 
