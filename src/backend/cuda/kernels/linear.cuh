@@ -19,6 +19,10 @@ template <int kColumns>
 inline constexpr int kRegisters = kColumns == 1 ? 80 : 128;
 template <int kColumns>
 inline constexpr int kWarps = kColumns == 1 ? kMaxWarps : 16;
+// Whether two blocks may share tiles, with half of the columns each: many rows of activations are then read by half as
+// many blocks.
+template <int kColumns>
+inline constexpr bool kPairs = kColumns == 4;
 // Steps of weights that a warp has under way.
 template <class F, int kTiles>
 inline constexpr int kDepth = F::kBits == 16                ? 2 / kTiles
@@ -35,7 +39,7 @@ struct Unit {
 
   __device__ Unit(const LinearArguments& a, int round, int group) {
     const int in_block = round * a.tiles_at_once + group * kTiles;
-    int tile0 = static_cast<int>(blockIdx.x) * a.tiles_each + in_block, s = 0;
+    int tile0 = static_cast<int>(blockIdx.x >> a.paired) * a.tiles_each + in_block, s = 0;
     exists = in_block < a.tiles_each;
     if constexpr (kGated) {
       exists &= tile0 < 2 * tiles_of(a.segments[0]);
@@ -286,12 +290,49 @@ __device__ void finish(const LinearArguments& a, int round, int part, int group,
   }
 }
 
+// As finish(), by two blocks that have half of the parts each and write half of the outputs each. The order of the sums
+// is the same.
+template <int kColumns, int kTiles, bool kGated>
+__device__ void finish_pair(const LinearArguments& a, int round, int part, int group,
+                            const float (&sums)[kTiles][kColumns][4], const float (&factors)[kColumns * 8],
+                            float* shared) {
+  using Place = cuda::Place<kTiles, kGated>;
+  const int parts = a.parts / 2, tiles = a.tiles_at_once / (kGated ? 2 : 1), rank = blockIdx.x % 2;
+  const int slab = parts * a.tiles_at_once * 8 * kTileRows;  // of eight rows of activations
+  if (round > 0) meet_in_cluster();
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) share_sums(a, sums, n, 8, part, group, shared + n * slab);
+  meet_in_cluster();
+  const float* halves[2] = {in_cluster(shared, 0), in_cluster(shared, 1)};
+  const int threads = static_cast<int>(blockDim.x);
+  for (int i = rank * threads + threadIdx.x; i < tiles * kTileRows * a.rows; i += 2 * threads) {
+    const Place place(a, round, i);
+    const auto product = [&](int tile) {
+      float sum = 0;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float* from = halves[half] + place.row / 8 * slab + (tile * 8 + place.row % 8) * kTileRows + place.column;
+#pragma unroll 4
+        for (int p = 0; p < parts; ++p) sum += from[p * a.tiles_at_once * 8 * kTileRows];
+      }
+      return sum * factors[place.row];
+    };
+    if constexpr (kGated) {
+      write_gated(a, place.in_segment, place.row, product(place.tile), product(place.tile + 1));
+    } else {
+      const Extras extras(a, *place.segment, place.in_segment, place.row);
+      write(a, *place.segment, place.in_segment, place.row, product(place.tile), extras);
+    }
+  }
+}
+
 template <int kColumns, int kTiles, bool kGated, bool kStaged>
 __global__ void __maxnreg__(kRegisters<kColumns>) linear_kernel(const __grid_constant__ LinearArguments a) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ float factors[kColumns * 8];
   start_next();
-  const int warp = threadIdx.x / 32, part = warp % a.parts, group = warp / a.parts;
+  const int warp = threadIdx.x / 32, parts = a.parts >> a.paired, group = warp / parts, in_block = warp % parts;
+  const int part = in_block + (a.paired != 0 && blockIdx.x % 2 == 1 ? parts : 0);
   const int steps = a.segments[0].steps, begin = steps * part / a.parts, end = steps * (part + 1) / a.parts;
   std::byte* after_rows = shared + (kStaged ? a.rows * row_bytes(a) : 0);
   for (int round = 0; round * a.tiles_at_once < a.tiles_each; ++round) {
@@ -308,20 +349,26 @@ __global__ void __maxnreg__(kRegisters<kColumns>) linear_kernel(const __grid_con
       if (kGated) clear_padding(a.gated, a.rows, a.segments[0].rows, a.gated_stride);
       if (a.normed) clear_padding(a.normed, a.rows, a.columns, a.normed_stride);
     }
-    finish<kColumns, kTiles, kGated>(a, round, part, group, sums, factors, reinterpret_cast<float*>(after_rows));
+    auto* shared_sums = reinterpret_cast<float*>(after_rows);
+    if (kPairs<kColumns> && a.paired != 0) {
+      finish_pair<kColumns, kTiles, kGated>(a, round, in_block, group, sums, factors, shared_sums);
+    } else {
+      finish<kColumns, kTiles, kGated>(a, round, in_block, group, sums, factors, shared_sums);
+    }
   }
+  if (kPairs<kColumns> && a.paired != 0) meet_in_cluster();  // before the other block's sums go
 }
 
 template <int kColumns, int kTiles, bool kGated, bool kStaged>
-void launch_kernel(Stream& stream, const LinearArguments& a, int tiles, int sums_bytes) {
+void launch_kernel(Stream& stream, const LinearArguments& a, int tiles) {
   static const cudaError_t raised =
       cudaFuncSetAttribute(linear_kernel<kColumns, kTiles, kGated, kStaged>,
                            cudaFuncAttributeMaxDynamicSharedMemorySize, a.shared_bytes - kDeclaredBytes);
   stream.check(raised);
-  launch(stream, linear_kernel<kColumns, kTiles, kGated, kStaged>,
-         static_cast<unsigned>((tiles + a.tiles_each - 1) / a.tiles_each),
-         static_cast<unsigned>(a.parts * a.tiles_at_once / kTiles) * 32,
-         static_cast<size_t>(sums_bytes + (kStaged ? a.rows * row_bytes(a) : 0)), a);
+  launch_clusters(stream, 1u << a.paired, linear_kernel<kColumns, kTiles, kGated, kStaged>,
+                  static_cast<unsigned>((tiles + a.tiles_each - 1) / a.tiles_each) << a.paired,
+                  static_cast<unsigned>((a.parts >> a.paired) * a.tiles_at_once / kTiles) * 32,
+                  static_cast<size_t>(a.sums_bytes + (kStaged ? a.rows * row_bytes(a) : 0)), a);
 }
 
 template <int kColumns, int kTiles, bool kGated>
@@ -329,16 +376,19 @@ void launch_linear(Stream& stream, LinearArguments a) {
   using Unit = cuda::Unit<kTiles, kGated>;
   int tiles = 0;
   for (int s = 0; s < (kGated ? 2 : a.segment_count); ++s) tiles += Unit::tiles_of(a.segments[s]);
-  const int step = kGated ? 2 : kTiles, most = kWarps<kColumns> / a.parts * kTiles / step * step;
-  a.tiles_each = ((tiles + a.blocks - 1) / a.blocks + step - 1) / step * step;
+  a.paired = kPairs<kColumns> && stream.dependent && a.parts % 2 == 0 ? 1 : 0;
+  const int step = kGated ? 2 : kTiles, parts = a.parts >> a.paired, blocks = std::max(1, a.blocks >> a.paired);
+  const int most = kWarps<kColumns> / parts * kTiles / step * step;
+  a.tiles_each = ((tiles + blocks - 1) / blocks + step - 1) / step * step;
   a.tiles_at_once = std::min(a.tiles_each, std::max(most, step));
-  const int sums_bytes = static_cast<int>(sizeof(float)) * a.parts * a.tiles_at_once * kTileRows * std::min(a.rows, 8);
+  a.sums_bytes = static_cast<int>(sizeof(float)) * parts * a.tiles_at_once * kTileRows *
+                 (a.paired != 0 ? 8 * kColumns : std::min(a.rows, 8));
   if constexpr (kColumns == 1) {
     const int rounds = (a.tiles_each + a.tiles_at_once - 1) / a.tiles_at_once;
     if (a.rows * row_bytes(a) <= kStagedBytes && rounds * a.segments[0].steps >= kStagedSteps * a.parts)
-      return launch_kernel<kColumns, kTiles, kGated, true>(stream, a, tiles, sums_bytes);
+      return launch_kernel<kColumns, kTiles, kGated, true>(stream, a, tiles);
   }
-  launch_kernel<kColumns, kTiles, kGated, false>(stream, a, tiles, sums_bytes);
+  launch_kernel<kColumns, kTiles, kGated, false>(stream, a, tiles);
 }
 
 }  // namespace martlet::cuda

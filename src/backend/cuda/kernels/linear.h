@@ -48,6 +48,8 @@ struct LinearArguments {
   float gated_scale = 1;
   // Set by linear_rows(): parts that a tile's columns are cut into, tiles that a block multiplies at once and in all.
   int32_t parts = 0, tiles_at_once = 0, tiles_each = 0;
+  int32_t paired = 0;      // 1: blocks in clusters of two have half of the parts each
+  int32_t sums_bytes = 0;  // of shared memory, for the warps' sums
 };
 
 void linear_rows(Stream& stream, const LinearArguments& arguments);
