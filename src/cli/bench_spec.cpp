@@ -138,10 +138,19 @@ void print_table(const std::vector<Row>& rows) {
 
 boost::json::object to_json(const Row& row) {
   const Interval speed = bench::median_interval(row.speeds), ratio = bench::median_interval(row.ratios);
-  return {{"prompts", row.prompts},     {"controller", row.controller}, {"tokens_per_s", speed.middle},
-          {"speedup", ratio.middle},    {"speedup_low", ratio.low},     {"speedup_high", ratio.high},
-          {"turns", row.ratios.size()}, {"tokens", row.tokens},         {"steps", row.steps},
-          {"drafted", row.drafted},     {"accepted", row.accepted},     {"same_text", row.same}};
+  return {{"prompts", row.prompts},
+          {"controller", row.controller},
+          {"tokens_per_s", speed.middle},
+          {"speedup", ratio.middle},
+          {"speedup_low", ratio.low},
+          {"speedup_high", ratio.high},
+          {"turns", row.ratios.size()},
+          {"tokens", row.tokens},
+          {"steps", row.steps},
+          {"drafted", row.drafted},
+          {"accepted", row.accepted},
+          {"same_text", row.same},
+          {"speeds", boost::json::value_from(row.speeds)}};
 }
 
 Result<std::vector<PromptClass>> chosen_classes(const Flags& flags) {
