@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <numeric>
 
 namespace martlet {
 namespace {
@@ -47,8 +48,10 @@ struct Drafting::Seating {
   std::vector<DraftTask> tasks;
   std::vector<size_t> seat_of;     // [task]
   std::vector<bool> free_running;  // [task] its length is not the plan's to choose
+  std::vector<int32_t> lengths;    // [task] that the plan counts on
   std::vector<double> survival;    // [task] of its draft so far
   int32_t admitted = 0;            // drafts that the gate has let through
+  int32_t planned = 0;             // drafts that the plan counts on, all sequences together
   double rate = 0;                 // tokens a second that the plan expects
   double draft_price = 0;          // seconds of one more token for one sequence
   double draft_seconds = 0;
@@ -56,13 +59,23 @@ struct Drafting::Seating {
   double price_of_row(int32_t drafts) const {
     return std::max(0.0, step_seconds(rows + drafts + 1) - step_seconds(rows + drafts));
   }
-  void add(size_t seat, int32_t length, bool runs_free) {
+  // Of `more` drafts of a task from `position` on. Where kernels take rows by the dozen, the first row of a dozen is
+  // dear. Among several sequences those that the plan counts on share its price, or whoever is asked first would bear
+  // it alone; what goes beyond the plan comes on top of it.
+  double price_of_drafts(size_t task, int32_t position, int32_t more) const {
+    const int32_t shared = tasks.size() < 2 ? 0 : std::clamp(lengths[task] - position, 0, more);
+    const int32_t before = rows + (tasks.size() < 2 ? admitted : std::max(admitted, planned));
+    const double beyond = step_seconds(before + more - shared) - step_seconds(before);
+    return shared == 0 ? beyond : beyond + (step_seconds(rows + planned) - step_seconds(rows)) * shared / planned;
+  }
+  void add(size_t seat, int32_t length, bool runs_free, int32_t planned_length = 0) {
     const DraftSeat& s = seats[seat];
     length = std::min({length, s.room, spare});
     if (length <= 0) return;
     tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft, s.scope});
     seat_of.push_back(seat);
     free_running.push_back(runs_free);
+    lengths.push_back(planned_length);
     survival.push_back(1);
   }
   const DraftSeat& seat(size_t task) const { return seats[seat_of[task]]; }
@@ -78,7 +91,7 @@ void Drafting::propose(std::span<const DraftSeat> seats, int32_t rows, int32_t s
     --pause_;
     return;
   }
-  Seating seating{seats, rows, spare, seconds, {}, {}, {}, {}};
+  Seating seating{seats, rows, spare, seconds, {}, {}, {}, {}, {}};
   if (drafter_->free()) {
     for (size_t s = 0; s < seats.size(); ++s)
       seating.add(s, wanted(*seats[s].state), seats[s].state->rule.mode != Mode::automatic);
@@ -128,6 +141,7 @@ void Drafting::plan(Seating& seating) {
   const Allocation allocation =
       allocate_drafts(candidates, {static_cast<int32_t>(seating.seats.size()), verify, draft_time});
   seating.rate = allocation.rate;
+  seating.planned = std::accumulate(allocation.lengths.begin(), allocation.lengths.end(), fixed);
   const auto drafting =
       std::max<int32_t>(1, static_cast<int32_t>(std::count_if(allocation.lengths.begin(), allocation.lengths.end(),
                                                               [](int32_t n) { return n > 0; })));
@@ -135,7 +149,7 @@ void Drafting::plan(Seating& seating) {
   for (size_t c = 0; c < automatic.size(); ++c) {
     const DraftSeat& seat = seating.seats[automatic[c]];
     if (allocation.lengths[c] > 0) {
-      seating.add(automatic[c], kMaxDraft, false);
+      seating.add(automatic[c], kMaxDraft, false, allocation.lengths[c]);
     } else if (worth_a_probe(seating, seat)) {
       seating.add(automatic[c], 1, true);
     }
@@ -170,11 +184,10 @@ Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t 
 bool Drafting::pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const {
   const DraftSeat& seat = seating.seat(task);
   const double factor = seat.state->departure.factor();
-  const double without = seating.step_seconds(seating.rows + seating.admitted);
   double tokens = 0;
   for (int32_t more = 1; position + more <= seating.tasks[task].length; ++more) {
     tokens += survival;
-    const double price = seating.step_seconds(seating.rows + seating.admitted + more) - without + drafting;
+    const double price = seating.price_of_drafts(task, position, more) + drafting;
     if (tokens >= seating.rate * price) return true;
     survival *= std::min(1.0, factor * acceptance_.expected(drawing(seat), seat.state->level, position + more));
     drafting += seating.draft_price;
