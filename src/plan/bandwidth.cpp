@@ -17,11 +17,15 @@ constexpr size_t kBufferBytes = size_t{256} << 20;
 // Sixteen bytes: a register of every machine's base instruction set.
 using Words = uint64_t __attribute__((vector_size(16)));
 
-// Eight sums, so that no load waits for an addition.
+constexpr size_t kAhead = 64;  // a kilobyte
+
+// Eight sums, so that no load waits for an addition. Both lines of a step are fetched ahead: fetching every second one
+// keeps the processor's own prefetcher from its work, and is slower than fetching none.
 uint64_t read_all(const Words* from, size_t count) {
   Words sums[8] = {};
   for (size_t i = 0; i + 8 <= count; i += 8) {
-    __builtin_prefetch(from + i + 256);
+    __builtin_prefetch(from + i + kAhead);
+    __builtin_prefetch(from + i + kAhead + 4);
     for (size_t j = 0; j < 8; ++j) sums[j] += from[i + j];
   }
   Words sum = {};
