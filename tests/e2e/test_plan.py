@@ -62,7 +62,7 @@ def test_G6_a_draft_model_that_does_not_fit(program, models):
     _, alone, _ = plan(program, models("nano"), "--context", "512")
     memory = str(alone["total"] + 40 * MIB)   # room for the model and a server, not for 300 MB of drafts
     code, _, line = plan(program, models("nano"), "--context", "512", "--memory", memory, "--draft", models("weights"))
-    assert code == 4 and line.startswith("error[does_not_fit]") and ", draft 0.3" in line, line
+    assert code == 4 and line.startswith("error[does_not_fit]") and ", draft 0.28" in line, line
     done = subprocess.run([program, "serve", models("nano"), "--port", "0", "--context", "512", "--memory", memory,
                            "--draft", models("weights")], capture_output=True, text=True, timeout=30)
     assert done.returncode == 4 and "error[does_not_fit]" in done.stderr, done.stderr
