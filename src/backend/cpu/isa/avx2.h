@@ -17,6 +17,7 @@ namespace {
 struct Avx2 {
   static constexpr int lanes = 8;
   static constexpr int direct_tokens = 8;
+  static constexpr int64_t least_ahead = 16 << 10;  // a tenth faster than at 40 KB (one stream, Zen)
   static constexpr int panel_vectors = 2;
   static constexpr int panel_tokens = 6;
   static constexpr int signed_bias = 0;

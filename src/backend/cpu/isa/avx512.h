@@ -17,6 +17,7 @@ namespace {
 struct Avx512 {
   static constexpr int lanes = 16;
   static constexpr int direct_tokens = 8;
+  static constexpr int64_t least_ahead = 40 << 10;  // vectors of sixteen rows are twice as long
   static constexpr int panel_vectors = 2;
   static constexpr int panel_tokens = 6;
   static constexpr int signed_bias = 128;

@@ -17,6 +17,7 @@ namespace {
 struct Neon {
   static constexpr int lanes = 4;
   static constexpr int direct_tokens = 8;
+  static constexpr int64_t least_ahead = 40 << 10;
   static constexpr int panel_vectors = 4;
   static constexpr int panel_tokens = 4;
   static constexpr int signed_bias = 0;

@@ -21,6 +21,7 @@ namespace {
 struct Scalar {
   static constexpr int lanes = 8;
   static constexpr int direct_tokens = 1;  // tokens that the direct kernel takes at once
+  static constexpr int64_t least_ahead = 0;
   static constexpr int panel_vectors = 1;  // the tile of the panel kernel: row vectors
   static constexpr int panel_tokens = 2;   // and tokens
   static constexpr int signed_bias = 0;    // what prepare<Codes::s8> adds to a code

@@ -17,8 +17,6 @@ namespace {
 
 // Eight rows straight from the blocks are a tenth faster than from a panel (AVX2, Q4_K_M).
 inline constexpr int64_t kDirectRows = 8;
-// The prefetch runs this far ahead of a row vector: a quarter more than its own bytes, and at least so many.
-inline constexpr int64_t kLeastAhead = 40 << 10;
 
 template <class V, class U>
 using LinearKernel = std::conditional_t<
@@ -97,10 +95,11 @@ struct LinearRun {
     });
   }
 
-  // Where the prefetch of these rows starts. Behind the end it would fetch what nobody needs: then it finds its own
+  // Where the prefetch of these rows starts: a quarter more than their own bytes ahead, and at least the level's
+  // distance. Behind the end it would fetch what nobody needs: then it finds its own
   // rows.
   static const std::byte* ahead_of(const LinearJob& job, const std::byte* first, int64_t bytes) {
-    int64_t distance = std::max(bytes + bytes / 4, kLeastAhead);
+    int64_t distance = std::max(bytes + bytes / 4, V::least_ahead);
     return job.weights_end - first >= distance + bytes ? first + distance : first;
   }
 
