@@ -146,8 +146,11 @@ void Drafting::plan(Seating& seating) {
       std::max<int32_t>(1, static_cast<int32_t>(std::count_if(allocation.lengths.begin(), allocation.lengths.end(),
                                                               [](int32_t n) { return n > 0; })));
   seating.draft_price = drafter_->seconds(drafting) / drafting;
+  // What drafting costs is found out on one sequence: with others all would have their prompts read for nothing.
+  const bool unmeasured = drafter_->seconds(1) <= 0;
   for (size_t c = 0; c < automatic.size(); ++c) {
     const DraftSeat& seat = seating.seats[automatic[c]];
+    if (unmeasured && !seating.tasks.empty()) break;
     if (allocation.lengths[c] > 0) {
       seating.add(automatic[c], kMaxDraft, false, allocation.lengths[c]);
     } else if (worth_a_probe(seating, seat)) {

@@ -43,7 +43,7 @@ class ScriptedDrafter final : public Drafter {
 
   std::string_view name() const override { return "scripted"; }
   bool free() const override { return seconds_ == 0; }
-  double seconds(int32_t rows) const override { return rows * seconds_; }
+  double seconds(int32_t rows) const override { return measured || calls > 0 ? rows * seconds_ : 0; }
   int32_t lag(RequestId, std::span<const Token>) const override { return 1; }
   Status draft(std::span<DraftTask> tasks, DraftGate gate, double) override {
     ++calls;
@@ -68,7 +68,8 @@ class ScriptedDrafter final : public Drafter {
   bool give_back() override { return gave_back = true; }
 
   double chance = 0;
-  bool honest = false;  // knows beforehand whether it will be right
+  bool honest = false;   // knows beforehand whether it will be right
+  bool measured = true;  // its costs are known before it ran
   bool throws = false, fails = false, gave_back = false;
   int64_t calls = 0, computed = 0;
 
@@ -172,6 +173,19 @@ TEST(AutoController, SequencesShareThePriceOfADearRow) {
     for (int k = 1; k <= kMaxDraft; ++k) best = std::max(best, rate("fixed:" + std::to_string(k), chance));
     EXPECT_GT(rate("auto", chance), 0.94 * best) << chance;  // its first 64 steps draft nothing
   }
+}
+
+TEST(AutoController, FindsOutOnOneSequenceWhatDraftingCosts) {
+  Machine machine(0.09, 4);
+  machine.cost = [](int32_t rows) { return 1 + 0.01 * rows; };
+  machine.drafter->measured = false;
+  machine.drafter->chance = 1;
+  machine.step(0.1);
+  EXPECT_TRUE(std::count_if(machine.states.begin(), machine.states.end(),
+                            [](const DraftState& state) { return !state.draft.tokens.empty(); }) == 1);
+  machine.step(0.1);
+  EXPECT_TRUE(std::all_of(machine.states.begin(), machine.states.end(),
+                          [](const DraftState& state) { return !state.draft.tokens.empty(); }));
 }
 
 TEST(AutoController, NeverLosesTwoPercentEvenInAFullBatch) {
