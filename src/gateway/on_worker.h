@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "gateway/core.h"
 
 namespace martlet::gateway {
@@ -26,7 +27,7 @@ std::invoke_result_t<Work&> caught(Work&& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return Error{ErrorKind::memory, "out_of_memory", "no memory left for this request", ""};
+    return insist([] { return out_of_memory(); });
   } catch (const std::exception&) {
     return Error{ErrorKind::internal, "internal_error", "", ""};
   }
@@ -44,7 +45,7 @@ boost::asio::awaitable<std::invoke_result_t<Work&>> on_worker(Core& core, Work w
   const auto state = std::make_shared<State>(*core.io);
   core.http->work([http = core.http, state, work = std::move(work)]() mutable {
     state->result = caught(work);
-    http->post([state = std::move(state)] { state->done.cancel(); });
+    insist([&] { http->post([state] { state->done.cancel(); }); });
   });
   co_await state->done.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
   co_return std::move(*state->result);
