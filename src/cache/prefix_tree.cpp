@@ -1,6 +1,7 @@
 #include "cache/prefix_tree.h"
 
 #include <algorithm>
+#include <new>
 
 namespace martlet {
 
@@ -152,13 +153,21 @@ std::vector<PrefixTree::Listed> PrefixTree::list(int64_t scope) const {
   return out;
 }
 
-void PrefixTree::restore(int64_t scope, std::span<const Listed> listed) {
+int32_t PrefixTree::restore(int64_t scope, std::span<const Listed> listed) {
   std::vector<Node*> nodes;
-  for (const Listed& each : listed) {
-    Node& parent = each.parent < 0 ? roots_[scope] : *nodes[static_cast<size_t>(each.parent)];
-    nodes.push_back(add(parent, each.tokens, each.page));
-    pool_.release(each.page);
+  size_t passed = 0;
+  try {
+    nodes.reserve(listed.size());
+    for (; passed < listed.size(); ++passed) {
+      const Listed& each = listed[passed];
+      Node& parent = each.parent < 0 ? roots_[scope] : *nodes[static_cast<size_t>(each.parent)];
+      nodes.push_back(add(parent, each.tokens, each.page));
+      pool_.release(each.page);
+    }
+  } catch (const std::bad_alloc&) {  // it began with the most recently used, and whole paths: what there is serves
+    for (const Listed& each : listed.subspan(passed)) pool_.release(each.page);
   }
+  return static_cast<int32_t>(passed);
 }
 
 bool PrefixTree::evict() {

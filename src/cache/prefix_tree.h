@@ -57,8 +57,9 @@ class PrefixTree {
   };
   // Most recently used first; borrowed until the tree changes.
   std::vector<Listed> list(int64_t scope) const;
-  // Puts such a list into a scope that is empty. The pages' references pass to the tree.
-  void restore(int64_t scope, std::span<const Listed> listed);
+  // Puts such a list into a scope that is empty, as far as there is memory: how many of its first entries. The pages'
+  // references pass to the tree, those of the others are released.
+  int32_t restore(int64_t scope, std::span<const Listed> listed);
 
  private:
   struct Node;

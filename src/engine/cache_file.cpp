@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include <fcntl.h>
@@ -204,16 +205,19 @@ Result<int32_t> restore_prefixes(const CacheFile& file, PrefixTree& tree, int64_
   struct stat status = {};
   const bool regular = fstat(fileno(from.get()), &status) == 0 && S_ISREG(status.st_mode);
   Contents contents;
-  const bool good = regular && read_records(file, from.get(), status.st_size, contents) &&
-                    list_records(file, contents) && read_pages(file, from.get(), pool, contents, write_page);
+  bool good = false, starved = false;
+  try {
+    good = regular && read_records(file, from.get(), status.st_size, contents) && list_records(file, contents) &&
+           read_pages(file, from.get(), pool, contents, write_page);
+  } catch (const std::bad_alloc&) {
+    starved = true;
+  }
   // Pages are handed out in the list's order until there are none, so those that have one come first.
   const auto placed = std::ranges::find(contents.listed, -1, &PrefixTree::Listed::page);
   const std::span<const PrefixTree::Listed> restored(contents.listed.begin(), placed);
-  if (good) {
-    tree.restore(scope, restored);
-    return static_cast<int32_t>(restored.size());
-  }
+  if (good) return tree.restore(scope, restored);
   for (const PrefixTree::Listed& each : restored) pool.release(each.page);
+  if (starved) return Error{ErrorKind::memory, "out_of_memory", "no memory to restore the prompt cache", "--cache-dir"};
   unlink(file.path.c_str());
   return invalid();
 }

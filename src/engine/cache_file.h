@@ -36,8 +36,8 @@ Result<int32_t> save_prefixes(const CacheFile& file, const PrefixTree& tree, int
                               FunctionRef<void(Page, std::span<std::byte>)> read_page);
 
 // Pages restored into a tree whose scope is empty, as many as the pool has free; 0 when there is no file. A file that
-// is not exactly as it was written, or belongs to another model, is removed: ErrorKind::io, `state_invalid`; tree and
-// pool are as before then.
+// is not exactly as it was written, or belongs to another model, is removed: ErrorKind::io, `state_invalid`. One that
+// there is no memory to read stays: ErrorKind::memory, `out_of_memory`. Tree and pool are as before then.
 Result<int32_t> restore_prefixes(const CacheFile& file, PrefixTree& tree, int64_t scope, PagePool& pool,
                                  FunctionRef<void(Page, std::span<const std::byte>)> write_page);
 

@@ -83,7 +83,7 @@ Status EngineThread::open() {
 Status EngineThread::open_within_memory() {
   try {
     MARTLET_TRY(open());
-    restore_cache();
+    if_memory_allows([&] { restore_cache(); });
     return {};
   } catch (const std::bad_alloc&) {
     return insist([] { return Status(out_of_memory()); });
@@ -205,12 +205,13 @@ void EngineThread::check_weights() {
   if (!parts_.weights_intact()) fail(file_changed());
 }
 
+// Where there is no memory for the copies nothing has failed yet, and the cause is found again.
 void EngineThread::fail(const Error& error) {
-  failure_ = error;
-  Error refusal = error;
+  Error refusal = error, failure = error;
   refusal.kind = ErrorKind::unavailable;
   mailbox_.close(std::move(refusal));
   scheduler_.end_all(FinishReason::error, &error);
+  failure_ = std::move(failure);
 }
 
 }  // namespace martlet

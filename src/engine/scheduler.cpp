@@ -31,7 +31,9 @@ Scheduler::Scheduler(const SchedulerOptions& options, Speculator* speculator)
       speculator_(speculator),
       pool_(options.pages),
       tree_(pool_, options.page_tokens),
-      seeds_(std::random_device{}()) {}
+      seeds_(std::random_device{}()) {
+  running_.reserve(static_cast<size_t>(options.max_sequences));  // what was admitted has its place
+}
 
 void Scheduler::submit(Submission&& submission) {
   const int32_t tenant = submission.request.tenant;
@@ -39,9 +41,7 @@ void Scheduler::submit(Submission&& submission) {
   try {
     enqueue(std::move(submission));
   } catch (const std::bad_alloc&) {
-    ++stats_.requests_finished;
-    insist([&] { ended_.push_back(tenant); });
-    insist([&] { sink->on_finish({FinishReason::error, no_memory_, {}}); });
+    tell_end(tenant, *sink, {FinishReason::error, std::nullopt, {}}, &no_memory_);
   }
 }
 
@@ -65,6 +65,12 @@ void Scheduler::cancel(RequestId id) {
   };
   end(queue_);
   end(running_);
+}
+
+void Scheduler::starve() {
+  if (!running_.empty() || queue_.empty()) return end_running(FinishReason::error, &no_memory_);
+  finish(*queue_.front(), FinishReason::error, &no_memory_);
+  queue_.erase(queue_.begin());
 }
 
 void Scheduler::end_running(FinishReason reason, const Error* error) {
@@ -226,8 +232,6 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* err
   release_pages(sequence);
   if (speculator_) if_memory_allows([&] { speculator_->ended(sequence); });
   sequence.finished = true;
-  ++stats_.requests_finished;
-  insist([&] { ended_.push_back(sequence.request.tenant); });
   Finish finish{reason, std::nullopt, sequence.usage};
   const Clock::time_point now = Clock::now();
   finish.usage.queued_seconds = seconds_between(sequence.submitted, sequence.was_admitted ? sequence.admitted : now);
@@ -236,9 +240,16 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, const Error* err
     finish.usage.prefill_seconds = seconds_between(sequence.admitted, began ? sequence.first_token : now);
     if (began) finish.usage.decode_seconds = seconds_between(sequence.first_token, now);
   }
+  tell_end(sequence.request.tenant, *sequence.sink, std::move(finish), error);
+}
+
+// Whoever waits for it would wait in vain: so not before there is memory to tell it.
+void Scheduler::tell_end(int32_t tenant, RequestSink& sink, Finish finish, const Error* error) {
+  ++stats_.requests_finished;
+  insist([&] { ended_.push_back(tenant); });
   insist([&] {
     if (error) finish.error = *error;
-    sequence.sink->on_finish(finish);
+    sink.on_finish(finish);
   });
 }
 

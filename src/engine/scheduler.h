@@ -51,8 +51,9 @@ class Scheduler {
 
   void submit(Submission&& submission);
   void cancel(RequestId id);
-  void starve() { end_running(FinishReason::error, &no_memory_); }  // whoever runs ends with `out_of_memory`
-  void end_all(FinishReason reason, const Error* error);            // every request, running or queued
+  // Whoever runs ends with `out_of_memory`; where nobody does, the first in line, whose admission finds none.
+  void starve();
+  void end_all(FinishReason reason, const Error* error);  // every request, running or queued
 
   // The next step, valid until the next call; null when nothing runs.
   Step* next();
@@ -103,6 +104,7 @@ class Scheduler {
   void release_copy_source(Sequence& sequence);
   void release_pages(Sequence& sequence);
   void finish(Sequence& sequence, FinishReason reason, const Error* error = nullptr);
+  void tell_end(int32_t tenant, RequestSink& sink, Finish finish, const Error* error);
 
   // step_scheduling.cpp: what a step holds and what comes of it
   void propose();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -10,6 +11,8 @@
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/out_of_memory.h"
+#include "engine/cache_file.h"
 #include "engine/harness.h"
 #include "file/model_file.h"
 
@@ -129,6 +132,44 @@ TEST(OutOfMemory, G5_TheNthAllocationOfALoadFails) {
     return answer(*engine);
   });
   EXPECT_GT(ended, 100);
+}
+
+// What a restart would bring back is left out as far as there is no memory for it; neither a page is lost nor the file.
+TEST(OutOfMemory, G5_TheNthAllocationOfRestoringTheCacheFails) {
+  const CacheFile file{testing::TempDir() + "a_cache_that_finds_no_memory", 7, 4, 100, 8};
+  {
+    PagePool pool(4);
+    PrefixTree tree(pool, file.page_tokens);
+    std::vector<Page> pages = {*pool.allocate(), *pool.allocate(), *pool.allocate()};
+    tree.publish(0, std::vector<Token>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, pages);
+    const auto read = [](Page, std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{1}); };
+    ASSERT_TRUE(save_prefixes(file, tree, 0, read));
+  }
+  int refused = 0, shortened = 0;
+  for (int64_t n = 1;; ++n) {
+    PagePool pool(4);
+    PrefixTree tree(pool, file.page_tokens);
+    failed = false;
+    until_failure = n;
+    Result<int32_t> restored = 0;
+    if_memory_allows(
+        [&] { restored = restore_prefixes(file, tree, 0, pool, [](Page, std::span<const std::byte>) {}); });
+    until_failure = 0;
+    EXPECT_EQ(tree.pages(), restored ? *restored : 0) << "allocation " << n;
+    EXPECT_EQ(pool.free() + tree.pages(), pool.total()) << "allocation " << n;
+    EXPECT_EQ(pool.reclaimable(), tree.pages()) << "allocation " << n;
+    if (!restored) {
+      EXPECT_EQ(restored.error().kind, ErrorKind::memory);
+      ++refused;
+    }
+    if (!failed) {
+      EXPECT_EQ(tree.pages(), 3) << "the file is still there";
+      break;
+    }
+    shortened += tree.pages() > 0;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(shortened, 0);
 }
 
 // What grows with the first request, or with the first step, is asked for while it runs.

@@ -1,6 +1,7 @@
-// Faults A12, D4, D11, D14, D15 and G7 of the fault list at the level of the engine.
+// Faults A12, D4, D11, D14, D15, G5 and G7 of the fault list at the level of the engine.
 
 #include "engine/harness.h"
+#include "engine/manual_engine.h"
 
 namespace martlet {
 namespace {
@@ -93,6 +94,27 @@ TEST(EngineFaults, D14_NumericErrorFailsThatRequestAndCachesNothing) {
   const auto again = fake.submit(greedy(prompt, 5));
   EXPECT_EQ(again->wait().usage.cached_tokens, 0);
   EXPECT_EQ(again->output(), expected_output(prompt, 5));
+}
+
+// Where nobody runs, it is the admission of the first in line that finds no memory: everybody waits behind it.
+TEST(EngineFaults, G5_WhoeverCannotBeAdmittedForWantOfMemoryEndsBeforeTheOthers) {
+  ManualEngine engine({.max_sequences = 1});
+  const auto first = engine.submit(greedy({1, 2, 3}, 4)), second = engine.submit(greedy({4, 5}, 4)),
+             third = engine.submit(greedy({6, 7}, 4));
+  const auto starved = [](RecordingSink& sink) {
+    return sink.finished() && sink.wait().error && sink.wait().error->code == "out_of_memory";
+  };
+  engine.scheduler.starve();
+  EXPECT_TRUE(starved(*first));
+  EXPECT_FALSE(second->finished());
+  engine.step();
+  engine.scheduler.starve();
+  EXPECT_TRUE(starved(*second)) << "it ran";
+  EXPECT_FALSE(third->finished()) << "there is room for it now";
+  engine.run();
+  EXPECT_EQ(third->output(), expected_output({6, 7}, 4));
+  engine.scheduler.starve();  // nobody is there
+  EXPECT_EQ(engine.scheduler.pool().used(), 0);
 }
 
 TEST(EngineFaults, A12_ChangedFileFailsEverythingAndTakesNothingMore) {
