@@ -101,3 +101,17 @@ def server(program, nano):
 def real_server(program, default_model):
     with Server(program, default_model, "--context", "2048") as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def warm(server):
+    return server.warm()
+
+
+@pytest.fixture
+def api(warm):
+    """The module's server, for one fault: it must be the same after it as before."""
+    warm.idle()
+    warm.before = warm.snapshot()
+    yield warm
+    warm.unharmed()

@@ -10,8 +10,11 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
+
+MIB = 1 << 20
 
 
 class Server:
@@ -124,6 +127,9 @@ class Server:
             head += f"Authorization: Bearer {self.key}\r\n"
         return (head + fields + f"Content-Length: {len(body)}\r\n\r\n").encode() + body
 
+    def reading(self, body, path="/v1/completions"):
+        return Reading(self, path, body)
+
     # State
 
     def metric(self, name):
@@ -177,8 +183,43 @@ class Server:
         assert self.metric("martlet_pages_used") == 0
         for what in ("fds", "threads"):
             assert eventually(lambda: self.snapshot()[what] <= self.before[what], 3), what
-        assert self.snapshot()["rss"] <= self.before["rss"] + (16 << 20), "rss"
+        assert self.snapshot()["rss"] <= self.before["rss"] + 16 * MIB, "rss"
         assert hashlib.sha256(self.model.read_bytes()).hexdigest() == self.model_hash
+
+
+class Reading:
+    """A stream that somebody reads: one that nobody reads is cut, on a fast machine within a fifth of a second."""
+
+    def __init__(self, server, path, body):
+        self.received, self.over = 0, False
+        self.sock = server.connect()
+        self.sock.sendall(server.post_bytes(path, body, "Connection: close\r\n"))
+        assert status_of(self.sock.recv(1 << 16)) == 200
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        with contextlib.suppress(OSError):
+            while piece := self.sock.recv(1 << 16):
+                self.received += len(piece)
+        self.over = True
+
+    def goes_on(self):
+        """Whether more comes, and still more after that."""
+        for _ in range(2):
+            seen = self.received
+            if not eventually(lambda: self.received > seen, 2):
+                return False
+        return not self.over
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.sock.close()
 
 
 @contextlib.contextmanager
@@ -187,6 +228,22 @@ def steady(*arguments, **more):
     with Server(*arguments, **more) as server:
         yield server.warm()
         server.unharmed()
+
+
+def complete(prompt="Hi", **more):
+    return {"prompt": prompt, **more}
+
+
+def refused(answer, status=400, code=None, param=None):
+    got, fields, body = answer
+    error = body["error"]
+    assert got == status, body
+    assert set(error) == {"message", "type", "param", "code"}
+    if code:
+        assert error["code"] == code, body
+    if param:
+        assert error["param"] == param, body
+    return error
 
 
 def status_of(received):
