@@ -1,6 +1,6 @@
 // Preloaded into a program under test: its nth allocation from now fails. A file that both sides have mapped, named by
-// FAILING_MALLOC, holds three 64-bit numbers: allocations until one fails (0: none will), allocations made so far, and
-// bytes that each further one leaks (0: none).
+// FAILING_MALLOC, holds four 64-bit numbers: allocations until one fails (0: none will), allocations made so far, bytes
+// that each further one leaks (0: none), and allocations that have failed.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ void* __libc_memalign(size_t, size_t);
 namespace {
 
 struct Control {
-  std::atomic<int64_t> until_failure, made, leaked;
+  std::atomic<int64_t> until_failure, made, leaked, failed;
 };
 std::atomic<Control*> control{nullptr};
 
@@ -45,6 +45,7 @@ bool fails() {
   }
   if (c->until_failure.load(std::memory_order_relaxed) <= 0) return false;
   if (c->until_failure.fetch_sub(1) != 1) return false;
+  c->failed.fetch_add(1, std::memory_order_relaxed);
   errno = ENOMEM;
   return true;
 }

@@ -17,19 +17,14 @@ class FailingMalloc:
         library, control = Path(folder) / "failing_malloc.so", Path(folder) / "failing_malloc"
         subprocess.run([compiler, "-O1", "-std=c++17", "-shared", "-fPIC", "-fno-builtin", "-o", library,
                         Path(__file__).with_suffix(".cpp")], check=True)
-        control.write_bytes(bytes(24))
+        control.write_bytes(bytes(32))
         self.env = {"LD_PRELOAD": str(library), "FAILING_MALLOC": str(control)}
         with control.open("r+b") as file:
-            self.memory = mmap.mmap(file.fileno(), 24)
+            self.memory = mmap.mmap(file.fileno(), 32)
 
     def fail(self, nth):
+        """0: none from now on."""
         struct.pack_into("q", self.memory, 0, nth)
-
-    def disarm(self):
-        """Whether one has failed."""
-        failed = struct.unpack_from("q", self.memory, 0)[0] <= 0
-        self.fail(0)
-        return failed
 
     def leak(self, bytes_each):
         struct.pack_into("q", self.memory, 16, bytes_each)
@@ -37,3 +32,7 @@ class FailingMalloc:
     @property
     def made(self):
         return struct.unpack_from("q", self.memory, 8)[0]
+
+    @property
+    def failed(self):
+        return struct.unpack_from("q", self.memory, 24)[0]

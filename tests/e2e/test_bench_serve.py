@@ -168,6 +168,14 @@ def test_a_server_by_url_is_measured_but_not_started(program, nano, server, tmp_
     assert refused.returncode == 2 and "error[nothing_to_measure]" in refused.stderr
 
 
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def script(path, text):
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(0o755)
@@ -178,12 +186,12 @@ def test_what_ollama_and_vllm_are_told(program, nano, tmp_path):
     """As their manuals have it: stand-ins note how they are started and what they are asked."""
     ollama = script(tmp_path / "ollama", f"""case $1 in
   --version) echo ollama version is 1.2.3 ;;
-  serve) exec {STUB} --port "${{OLLAMA_HOST#127.0.0.1:}}" --note {tmp_path}/asked ;;
+  serve) echo $$ >> {tmp_path}/pids; exec {STUB} --port "${{OLLAMA_HOST#127.0.0.1:}}" --note {tmp_path}/asked ;;
   create) echo "$OLLAMA_MODELS" "$2" "$3" > {tmp_path}/created; cat "$4" >> {tmp_path}/created ;;
 esac""")
     vllm = script(tmp_path / "vllm", f"""case $1 in
   --version) echo 4.5.6 ;;
-  serve) echo "$@" > {tmp_path}/served; exec {STUB} "$@" --note {tmp_path}/asked ;;
+  serve) echo "$@" > {tmp_path}/served; echo $$ >> {tmp_path}/pids; exec {STUB} "$@" --note {tmp_path}/asked ;;
 esac""")
     folder = tmp_path / "model"
     folder.mkdir()
@@ -204,7 +212,8 @@ esac""")
     for run in result["runs"]:
         assert run["peak_memory_mib"] > 1 and not any(m["error"] for m in run["requests"])
         assert not run["of_peak"] and not run["of_bandwidth"], "nobody knows whether they compute on a processor"
-    assert not subprocess.run(["pgrep", "-f", f"stub_engine.py.*{tmp_path}"], capture_output=True, text=True).stdout
+    pids = [int(line) for line in (tmp_path / "pids").read_text().splitlines()]
+    assert len(pids) >= 2 and not any(alive(pid) for pid in pids)
 
 
 def test_in_process(program, nano, tmp_path):
