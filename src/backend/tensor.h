@@ -39,6 +39,8 @@ class Tensor {
 
   Storage* storage() const { return storage_; }
   explicit operator bool() const { return storage_ != nullptr; }
+  // Whether nobody else can read the storage: it may be written to in place.
+  bool unique() const { return storage_ && storage_->references_ == 1; }
 
   int64_t rows = 0, columns = 0;
 

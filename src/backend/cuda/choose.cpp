@@ -87,7 +87,7 @@ Status CudaBackend::finish_step() {
   }
   for (size_t i = 0; i < choices_.size(); ++i) {
     if (!takes_best(choices_[i])) continue;
-    const Best& best = best_host_.as<Best>()[i];
+    const Best& best = best_.as<Best>()[i];
     chosen_[i] = {};
     chosen_[i].numeric_error = best.invalid != 0;
     if (best.invalid == 0) chosen_[i].token = best.token;

@@ -50,8 +50,7 @@ Status CudaBackend::start() {
   MARTLET_ASSIGN(unpacked_, Memory::allocate(Place::device, kUnpackedBytes));
   MARTLET_ASSIGN(finished_, Memory::allocate(Place::device, int64_t{kMergeRows} * kMergeUnits * 4));
   MARTLET_ASSIGN(best_scratch_, Memory::allocate(Place::device, best_scratch_bytes()));
-  MARTLET_ASSIGN(best_, Memory::allocate(Place::device, max_rows_ * static_cast<int64_t>(sizeof(Best))));
-  MARTLET_ASSIGN(best_host_, Memory::allocate(Place::pinned, max_rows_ * static_cast<int64_t>(sizeof(Best))));
+  MARTLET_ASSIGN(best_, Memory::allocate(Place::pinned, max_rows_ * static_cast<int64_t>(sizeof(Best))));
   MARTLET_TRY(check(cudaMemset(finished_.data(), 0, static_cast<size_t>(finished_.size())), "clearing"));
   return check(cudaMemset(best_scratch_.data(), 0, static_cast<size_t>(best_scratch_.size())), "clearing");
 }
@@ -170,13 +169,19 @@ void CudaBackend::drop_graphs() {
 Status CudaBackend::make_copies(ModelId model) {
   for (auto& weight : weights_) {
     if (!weight || weight->model != model) continue;
+    int64_t halves = 0;
+    for (const StoredSegment& segment : weight->segments)
+      halves += segment.device.format == Format::F16 ? 0 : int64_t{segment.device.rows} * segment.device.steps * 64;
+    const int64_t bytes = halves * static_cast<int64_t>(sizeof(__half));
+    if (bytes == 0 || weight->copy || bytes > spare_bytes_) continue;
+    MARTLET_ASSIGN(weight->copy, Memory::allocate(Place::device, bytes));
+    spare_bytes_ -= bytes;
+    auto* to = weight->copy.as<__half>();
     for (StoredSegment& segment : weight->segments) {
-      const int64_t bytes =
-          int64_t{segment.device.rows} * segment.device.steps * 64 * static_cast<int64_t>(sizeof(__half));
-      if (segment.device.format == Format::F16 || segment.copy || bytes > spare_bytes_) continue;
-      MARTLET_ASSIGN(segment.copy, Memory::allocate(Place::device, bytes));
-      spare_bytes_ -= bytes;
-      unpack_rows(stream_, segment.device, 0, segment.device.rows, segment.copy.as<__half>());
+      if (segment.device.format == Format::F16) continue;
+      unpack_rows(stream_, segment.device, 0, segment.device.rows, to);
+      segment.copy = to;
+      to += int64_t{segment.device.rows} * segment.device.steps * 64;
     }
   }
   return check(stream_.error, "unpacking weights");
@@ -298,10 +303,7 @@ Status CudaBackend::queue(OpenModel& model, const Batch& batch, FunctionRef<Outp
     outputs_ = forward();
     if (outputs > 0) MARTLET_TRY(choose(outputs_.logits));
   }
-  MARTLET_TRY(status_);
-  stream_.check(cudaMemcpyAsync(best_host_.data(), best_.data(), static_cast<size_t>(outputs) * sizeof(Best),
-                                cudaMemcpyDeviceToHost, stream_.handle));
-  return {};
+  return status_;
 }
 
 Ticket CudaBackend::submit(ModelId model, const Batch& batch, std::span<const Choice> choices,

@@ -82,6 +82,17 @@ class CudaBackend final : public Backend {
     std::array<Graph, kRowBuckets.size()> graphs;
     int64_t page_bytes() const { return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half)); }
   };
+  // Where a product of the library goes over `scale`, rows as wide as the weight has; `beta` times what is there stays.
+  struct LibrarySums {
+    void* data;
+    cudaDataType type;
+    float scale, beta;
+  };
+  struct Halves {  // weights, rows of `stride`
+    const __half* data;
+    int32_t stride;
+    int64_t rows;
+  };
   struct Turns {  // rotations of a step's rows, shared by layers
     Weight frequencies;
     float magnitude;
@@ -113,8 +124,12 @@ class CudaBackend final : public Backend {
   void multiply(const Product& product, int64_t first_row, int64_t rows, float* y);
   LinearArguments few_rows(const Product& product, int64_t first_row, int64_t rows);
   void multiply_by_library(const Product& product, int64_t first_row, int64_t rows, float* y);
-  void multiply_segment(const StoredSegment& segment, const __half* x, int64_t rows, float scale, float beta, float* y,
-                        int64_t y_columns);
+  void multiply_segments(const Product& product, int64_t first_row, int64_t rows, const LibrarySums& y);
+  void multiply_segment(const StoredSegment& segment, const __half* x, int64_t rows, float scale, int64_t y_columns,
+                        const LibrarySums& y);
+  void multiply_halves(const Halves& w, const __half* x, int64_t rows, float scale, int64_t first_column,
+                       int64_t y_columns, const LibrarySums& y);
+  bool by_library(const StoredWeight& weight, int64_t rows) const;
   bool has_halves(const StoredWeight& weight) const;
   const float2* turns(const Attention& attention);
 
@@ -134,8 +149,8 @@ class CudaBackend final : public Backend {
   StepMemory memory_;
   StepInput input_;
   Memory blas_workspace_, unpacked_, partials_, finished_, best_scratch_;
-  Memory best_, best_host_;  // Best of each output row
-  Memory host_logits_;       // pinned: rows that the host chooses from
+  Memory best_;         // Best of each output row, pinned: the device writes it where the host reads
+  Memory host_logits_;  // pinned: rows that the host chooses from
   std::vector<std::unique_ptr<OpenModel>> models_;
   std::vector<std::optional<StoredWeight>> weights_;
   int64_t graphs_made_ = 0;

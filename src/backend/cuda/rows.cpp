@@ -75,12 +75,20 @@ Tensor CudaBackend::activate(const Tensor& x, Activation activation) {
     linear_rows(stream_, arguments);
     return out;
   }
-  const float* from = values(x);
-  Tensor out = memory_.halves(x.rows, columns, kWideScale);
-  Buffer& to = buffer_of(out);
-  silu_gated(stream_, from, static_cast<int32_t>(x.rows), static_cast<int32_t>(columns), to.halves.as<__half>(),
-             to.stride, to.scale);
-  return out;
+  const auto finish = [&](auto* from, float scale) {
+    Tensor out = memory_.halves(x.rows, columns, kWideScale);
+    Buffer& to = buffer_of(out);
+    silu_gated(stream_, from, scale, static_cast<int32_t>(x.rows), static_cast<int32_t>(columns),
+               to.halves.as<__half>(), to.stride, to.scale);
+    return out;
+  };
+  if (product && !product.residual && !stored(product.weight).bias && by_library(stored(product.weight), x.rows)) {
+    // Rounded to halves: the values are written and read once, and are most of what a long prompt moves.
+    const Block both = memory_.take(x.rows * x.columns * static_cast<int64_t>(sizeof(__half)));
+    multiply_segments(product, 0, x.rows, {both.as<__half>(), CUDA_R_16F, kNormScale, 0});
+    return finish(both.as<const __half>(), kNormScale);
+  }
+  return finish(values(x), 1);
 }
 
 Tensor CudaBackend::gather_outputs(const Tensor& x) {
@@ -102,9 +110,14 @@ void CudaBackend::widen_rows(const Buffer& from, int64_t columns, int64_t first,
 const float* CudaBackend::values(const Tensor& tensor) {
   Buffer& buffer = buffer_of(tensor);
   if (buffer.values) return buffer.values.as<float>();
-  Block block = memory_.take(tensor.rows * tensor.columns * static_cast<int64_t>(sizeof(float)));
+  Block block;
+  const Tensor& residual = buffer.product.residual;
+  const bool in_place = residual.unique();  // a sum that nobody else reads gives its place to what is added to it
+  if (in_place) values(residual);
+  if (!in_place) block = memory_.take(tensor.rows * tensor.columns * static_cast<int64_t>(sizeof(float)));
   if (buffer.product) {
-    multiply(buffer.product, 0, tensor.rows, block.as<float>());
+    multiply(buffer.product, 0, tensor.rows, (in_place ? buffer_of(residual).values : block).as<float>());
+    if (in_place) block = std::move(buffer_of(residual).values);
     buffer.product = {};
   } else {
     widen_rows(buffer, tensor.columns, 0, tensor.rows, block.as<float>());

@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t kPagesOfSpan = kSpanTokens / kPageTokens;
 constexpr int32_t kMaxQueriesARow = 64;
+constexpr int64_t kOneCopyBytes = 128 << 10;
 
 }  // namespace
 
@@ -26,10 +27,10 @@ Result<bool> StepInput::reserve(int32_t rows, int64_t pages) {
   for (Part* each : {&tokens_, &positions_, &row_pages_, &outputs_}) *each = part(rows);
   row_spans_ = part(rows + 1);
   span_count_ = part(1);
-  // All tiles of a sequence but its last are full.
-  tiles_ = part(3 * (int64_t{rows} + int64_t{rows} * kMaxQueriesARow / kTileQueries));
   span_rows_ = part(pages / kPagesOfSpan + 2 * rows);
   pages_ = part(pages);
+  // All tiles of a sequence but its last are full.
+  tiles_ = part(3 * (int64_t{rows} + int64_t{rows} * kMaxQueriesARow / kTileQueries));
   const int64_t bytes = size_ * static_cast<int64_t>(sizeof(int32_t));
   MARTLET_ASSIGN(host_, Memory::allocate(Place::pinned, bytes));
   MARTLET_ASSIGN(device_, Memory::allocate(Place::device, bytes));
@@ -97,8 +98,10 @@ Status StepInput::send(const Part& part, int64_t count, cudaStream_t stream) con
 }
 
 Status StepInput::send(cudaStream_t stream) const {
-  // The first parts lie side by side.
-  MARTLET_TRY(send({0, tiles_.first}, tiles_.first, stream));
+  // All lies side by side: a second copy costs as much time as the bytes between.
+  const int64_t whole = pages_.first + page_count_;
+  if (whole * static_cast<int64_t>(sizeof(int32_t)) <= kOneCopyBytes) return send({0, whole}, whole, stream);
+  MARTLET_TRY(send({0, span_rows_.first}, span_rows_.first, stream));
   MARTLET_TRY(send(span_rows_, spans_, stream));
   return send(pages_, page_count_, stream);
 }

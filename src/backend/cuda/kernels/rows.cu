@@ -81,13 +81,31 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-__global__ void silu_kernel(const float* x, int columns, __half* y, int stride, float inverse) {
+// Two neighbours of a row; the second one is asked for only where there is one.
+__device__ inline float2 load_pair(const float* x, bool both) {
+  return make_float2(x[0], both ? x[1] : 0);
+}
+__device__ inline float2 load_pair(const __half* x, bool both) {
+  if (both && reinterpret_cast<uintptr_t>(x) % sizeof(__half2) == 0)
+    return __half22float2(*reinterpret_cast<const __half2*>(x));
+  return make_float2(__half2float(x[0]), both ? __half2float(x[1]) : 0);
+}
+
+template <class Value>
+__global__ void silu_kernel(const Value* x, float x_scale, int columns, __half* y, int stride, float inverse) {
   start_next();
   wait_for_input();
-  const int i = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
+  const int i = 2 * (blockIdx.x * kThreads + threadIdx.x), row = blockIdx.y;
   if (i >= stride) return;
-  const float* gate = x + int64_t{row} * 2 * columns;
-  y[int64_t{row} * stride + i] = i < columns ? __float2half_rn(silu(gate[i]) * gate[columns + i] * inverse) : __half(0);
+  const Value* from = x + int64_t{row} * 2 * columns + i;
+  float2 out = {};
+  if (i < columns) {
+    const bool both = i + 1 < columns;
+    const float2 gate = load_pair(from, both), up = load_pair(from + columns, both);
+    const float by = x_scale * inverse;
+    out = make_float2(silu(gate.x * x_scale) * up.x * by, silu(gate.y * x_scale) * up.y * by);
+  }
+  *reinterpret_cast<__half2*>(y + int64_t{row} * stride + i) = __floats2half2_rn(out.x, out.y);
 }
 
 __global__ void gather_kernel(const float* x, const int32_t* from, int columns, float* y) {
@@ -191,10 +209,14 @@ void rms_norm(Stream& stream, const float* x, const float* weight, float epsilon
   launch(stream, norm_kernel, static_cast<unsigned>(rows), threads, 0, x, weight, epsilon, columns, y, stride);
 }
 
-void silu_gated(Stream& stream, const float* x, int32_t rows, int32_t columns, __half* y, int32_t stride, float scale) {
-  launch(stream, silu_kernel, dim3(blocks_for(stride), static_cast<unsigned>(rows)), kThreads, 0, x, columns, y, stride,
-         1 / scale);
+template <class Value>
+void silu_gated(Stream& stream, const Value* x, float x_scale, int32_t rows, int32_t columns, __half* y, int32_t stride,
+                float scale) {
+  launch(stream, silu_kernel<Value>, dim3(blocks_for(stride / 2), static_cast<unsigned>(rows)), kThreads, 0, x, x_scale,
+         columns, y, stride, 1 / scale);
 }
+template void silu_gated(Stream&, const float*, float, int32_t, int32_t, __half*, int32_t, float);
+template void silu_gated(Stream&, const __half*, float, int32_t, int32_t, __half*, int32_t, float);
 
 void gather(Stream& stream, const float* x, const int32_t* from, int32_t rows, int32_t columns, float* y) {
   if (rows == 0) return;

@@ -15,8 +15,10 @@ namespace martlet::cuda {
 void embed(Stream& stream, const DeviceSegment& table, const int32_t* tokens, int32_t rows, int32_t columns, float* y);
 void rms_norm(Stream& stream, const float* x, const float* weight, float epsilon, int32_t rows, int32_t columns,
               __half* y, int32_t stride);
-// x: [gate | up], 2 * columns wide. y = silu(gate) * up / scale.
-void silu_gated(Stream& stream, const float* x, int32_t rows, int32_t columns, __half* y, int32_t stride, float scale);
+// x: [gate | up] over x_scale, 2 * columns wide. y = silu(gate) * up / scale.
+template <class Value>
+void silu_gated(Stream& stream, const Value* x, float x_scale, int32_t rows, int32_t columns, __half* y, int32_t stride,
+                float scale);
 void gather(Stream& stream, const float* x, const int32_t* from, int32_t rows, int32_t columns, float* y);
 // y = bias + residual, either null; what a product of the library is added to.
 void start_sums(Stream& stream, const float* bias, const float* residual, int32_t rows, int32_t columns, float* y);
