@@ -107,6 +107,8 @@ class Backend {
   // Called once, when all weights are uploaded: builds whatever depends on the shapes of steps, by running `forward` on
   // rows of no sequence, so that no request pays for it.
   virtual Status prepare(ModelId, FunctionRef<Outputs()>) { return {}; }
+  // For people, after prepare(): what steps go without, and what would change that; empty: nothing.
+  virtual std::string remark() const { return {}; }
   // How often something was built for a shape: does not change after prepare().
   virtual int64_t shape_compilations() const { return 0; }
 

@@ -87,11 +87,12 @@ Result<std::vector<Token>> encode(const Loaded& model, const Flags& flags, const
   return tokens;
 }
 
-// Says so when less than the usual context fits.
-Result<Loaded> load_aloud(const LoadOptions& options) {
+// Says so when less than the usual context fits, and what the engine has to say.
+Result<Loaded> load_aloud(LoadOptions options) {
+  const auto say = [](const std::string& note) { std::fprintf(stderr, "note: %s\n", note.c_str()); };
+  options.engine.note = say;
   MARTLET_ASSIGN(Loaded model, load(options));
-  if (const std::string note = fit_note(model.engine->plan()); !note.empty())
-    std::fprintf(stderr, "note: %s\n", note.c_str());
+  if (const std::string note = fit_note(model.engine->plan()); !note.empty()) say(note);
   return model;
 }
 

@@ -74,9 +74,11 @@ void EngineThread::report() {
 
 Status EngineThread::open() {
   MARTLET_ASSIGN(model_, parts_.open_model(*parts_.backend));
-  if (!parts_.open_speculator) return {};
-  MARTLET_ASSIGN(speculator_, parts_.open_speculator(*parts_.backend));
-  scheduler_.use(speculator_.get());
+  if (parts_.open_speculator) {
+    MARTLET_ASSIGN(speculator_, parts_.open_speculator(*parts_.backend));
+    scheduler_.use(speculator_.get());
+  }
+  if (const std::string remark = parts_.backend->remark(); !remark.empty()) note(remark);
   return {};
 }
 

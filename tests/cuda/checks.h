@@ -37,6 +37,8 @@ class Open {
  public:
   Open(Backend& backend, const CacheGroup& group, std::span<const Upload> uploads);
   ~Open() { backend_.close(model_); }
+  // As a whole model is: with graphs, and copies where the backend was given memory for them.
+  bool prepare(const Forward& forward);
   // What `forward` returns, as f32. Empty when the step fails.
   std::vector<float> run(const Rows& rows, const Forward& forward);
 
@@ -58,7 +60,8 @@ struct Matrix {
 Matrix random_matrix(Format format, int64_t columns, int64_t rows, uint32_t seed);
 TensorView view_of(const std::vector<float>& values, int64_t columns);
 
-void check_linear(Backend& cpu, Backend& cuda, Tally& tally);
+// `copies`: the backend was given memory for copies of weights.
+void check_linear(Backend& cpu, Backend& cuda, bool copies, Tally& tally);
 void check_attention(Backend& cpu, Backend& cuda, Tally& tally);
 void check_golden(const std::string& folder, Backend& cuda, Tally& tally);
 // `reference`: made from the reference vectors by tools/gpu_check.

@@ -1,4 +1,5 @@
-// gpu_checks [operators] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the checks that are named.
+// gpu_checks [copies] [linear] [attention] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the checks that
+// are named, those behind `copies` with memory for copies of weights.
 
 #include <cstdlib>
 
@@ -23,12 +24,19 @@ int main(int count, char** arguments) {
   const auto scalar = value_of(make_cpu_backend({.level = cpu::levels().front(), .f32_activations = true}));
   const auto fast = value_of(make_cpu_backend());
   gpu::Tally tally;
+  bool copies = false;
   for (int i = 1; i < count; ++i) {
     const std::string what = arguments[i];
+    if (what == "copies") {
+      copies = true;
+      continue;
+    }
     const auto cuda = value_of(make_cuda_backend());
+    if (copies) cuda->spare(*cuda->device_memory() / 2);
     const auto next = [&]() -> std::string { return ++i < count ? arguments[i] : ""; };
-    if (what == "operators") {
-      gpu::check_linear(*scalar, *cuda, tally);
+    if (what == "linear") {
+      gpu::check_linear(*scalar, *cuda, copies, tally);
+    } else if (what == "attention") {
       gpu::check_attention(*scalar, *cuda, tally);
     } else if (what == "golden") {
       gpu::check_golden(next(), *cuda, tally);

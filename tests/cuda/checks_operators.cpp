@@ -10,7 +10,7 @@ namespace {
 constexpr Format kFormats[] = {Format::F32,  Format::F16,    Format::BF16,   Format::Q4_0, Format::Q4_1, Format::Q5_0,
                                Format::Q5_1, Format::Q8_0,   Format::Q2_K,   Format::Q3_K, Format::Q4_K, Format::Q5_K,
                                Format::Q6_K, Format::IQ4_NL, Format::IQ4_XS, Format::MXFP4};
-constexpr int32_t kVocabulary = 50;
+constexpr int32_t kVocabulary = 200;  // more than any other matrix has: the one with most rows gets no copy
 // Weights and activations are halves here and doubles there: 2^-12 each, a little more where a scale is rounded too.
 constexpr double kTolerance = 1.5e-3;
 const CacheGroup kSmallGroup = {CacheGroup::Kind::paged, 1, 1, 16, 16, 8};
@@ -30,9 +30,21 @@ Rows rows_of(int32_t count, uint32_t seed) {
   return rows;
 }
 
-void compare(Backend& cpu, Backend& cuda, Tally& tally, const std::string& name, std::span<const Upload> uploads,
+// Where the operators are compared, and whether the device has copies of weights.
+struct Sides {
+  Backend &cpu, &cuda;
+  bool copies;
+  Tally& tally;
+};
+
+void compare(const Sides& sides, const std::string& name, std::span<const Upload> uploads,
              std::span<const int32_t> counts, const Forward& forward) {
-  Open left(cuda, kSmallGroup, uploads), right(cpu, kSmallGroup, uploads);
+  Tally& tally = sides.tally;
+  Open left(sides.cuda, kSmallGroup, uploads), right(sides.cpu, kSmallGroup, uploads);
+  if (sides.copies) {
+    tally.expect(left.prepare(forward), name, "");
+    tally.expect(sides.cuda.remark().empty(), name + ", copies", "");
+  }
   for (const int32_t count : counts) {
     const Rows rows = rows_of(count, static_cast<uint32_t>(count));
     const double error = relative_error(left.run(rows, forward), right.run(rows, forward));
@@ -44,7 +56,7 @@ void compare(Backend& cpu, Backend& cuda, Tally& tally, const std::string& name,
   }
 }
 
-void check_format(Format format, Backend& cpu, Backend& cuda, Tally& tally) {
+void check_format(Format format, const Sides& sides) {
   const int64_t block = std::max<int64_t>(32, info(format).block_elements);
   const std::string name(info(format).name);
   // Columns that end inside a tile, fewer and more steps than warps; rows that end inside a tile.
@@ -56,13 +68,20 @@ void check_format(Format format, Backend& cpu, Backend& cuda, Tally& tally) {
     const Matrix first = random_matrix(format, columns, rows, 4), second = random_matrix(Format::Q8_0, columns, 32, 5);
     const Upload uploads[] = {{{view_of(table, columns)}},
                               {{first.view, second.view}, {view_of(bias, rows), view_of(second_bias, 32)}},
-                              {{first.view}}};
+                              {{first.view}},
+                              {{view_of(bias, rows)}}};
     const int32_t counts[] = {1, 2, 5, 8, 9, 17, 33, 140};
-    compare(cpu, cuda, tally, "linear, stacked with bias, " + name + " " + std::to_string(columns), uploads, counts,
+    compare(sides, "linear, stacked with bias, " + name + " " + std::to_string(columns), uploads, counts,
             [](Backend& b, std::span<const Weight> w) { return b.linear(b.embed(w[0]), w[1]); });
-    compare(cpu, cuda, tally, "linear with residual, " + name + " " + std::to_string(columns), uploads, counts,
+    compare(sides, "linear with residual, " + name + " " + std::to_string(columns), uploads, counts,
             [](Backend& b, std::span<const Weight> w) {
               const Tensor x = b.embed(w[0]), y = b.linear(x, w[2]);
+              return b.linear(x, w[2], &y);
+            });
+    compare(sides, "residual that is read again, " + name + " " + std::to_string(columns), uploads, counts,
+            [](Backend& b, std::span<const Weight> w) {
+              const Tensor x = b.embed(w[0]), y = b.linear(x, w[2]), sum = b.linear(x, w[2], &y);
+              b.norm(sum, {Norm::Kind::rms, w[3], 1e-5f});  // computes the sum
               return b.linear(x, w[2], &y);
             });
   }
@@ -72,13 +91,28 @@ void check_format(Format format, Backend& cpu, Backend& cuda, Tally& tally) {
   const Matrix up = random_matrix(format, columns, hidden, 9), down = random_matrix(Format::Q8_0, hidden, 40, 10);
   const Upload uploads[] = {{{table.view}}, {{view_of(norm, columns)}}, {{gate.view, up.view}}, {{down.view}}};
   const int32_t counts[] = {1, 3, 16, 32, 130};
-  compare(cpu, cuda, tally, "embed, " + name, uploads, counts,
+  compare(sides, "embed, " + name, uploads, counts,
           [](Backend& b, std::span<const Weight> w) { return b.embed(w[0]); });
-  compare(cpu, cuda, tally, "norm and gated network, " + name, uploads, counts,
-          [](Backend& b, std::span<const Weight> w) {
-            const Tensor x = b.norm(b.embed(w[0]), {Norm::Kind::rms, w[1], 1e-5f});
-            return b.linear(b.activate(b.linear(x, w[2]), Activation::silu_gated), w[3]);
-          });
+  compare(sides, "norm and gated network, " + name, uploads, counts, [](Backend& b, std::span<const Weight> w) {
+    const Tensor x = b.norm(b.embed(w[0]), {Norm::Kind::rms, w[1], 1e-5f});
+    return b.linear(b.activate(b.linear(x, w[2]), Activation::silu_gated), w[3]);
+  });
+}
+
+// Copies are made as far as the memory reaches, and what there is none for is told.
+void check_spare(Backend& cuda, Tally& tally) {
+  const Matrix table = random_matrix(Format::Q4_K, 512, kVocabulary, 1),
+               matrix = random_matrix(Format::Q4_K, 512, 64, 2);
+  const Upload uploads[] = {{{table.view}}, {{matrix.view}}, {{matrix.view}}};
+  const Forward forward = [](Backend& b, std::span<const Weight> w) { return b.linear(b.embed(w[0]), w[1]); };
+  const std::pair<int64_t, std::string> expected[] = {{0, "0 of 2"}, {3 << 20, "1 of 2"}, {4 << 20, ""}};
+  for (const auto& [bytes, remark] : expected) {
+    cuda.spare(bytes);
+    Open open(cuda, kSmallGroup, uploads);
+    const bool good = open.prepare(forward) &&
+                      (remark.empty() ? cuda.remark().empty() : cuda.remark().find(remark) != std::string::npos);
+    tally.expect(good, "copies within " + std::to_string(bytes) + " bytes", cuda.remark());
+  }
 }
 
 struct Shape {
@@ -146,8 +180,9 @@ void check_shape(const Shape& shape, Backend& cpu, Backend& cuda, Tally& tally) 
 
 }  // namespace
 
-void check_linear(Backend& cpu, Backend& cuda, Tally& tally) {
-  for (const Format format : kFormats) check_format(format, cpu, cuda, tally);
+void check_linear(Backend& cpu, Backend& cuda, bool copies, Tally& tally) {
+  for (const Format format : kFormats) check_format(format, {cpu, cuda, copies, tally});
+  check_spare(cuda, tally);
 }
 
 void check_attention(Backend& cpu, Backend& cuda, Tally& tally) {

@@ -37,6 +37,15 @@ Open::Open(Backend& backend, const CacheGroup& group, std::span<const Upload> up
   }
 }
 
+bool Open::prepare(const Forward& forward) {
+  const Status status = backend_.prepare(model_, [&] {
+    Tensor out = forward(backend_, weights_);
+    return Outputs{out, out};
+  });
+  if (!status) std::printf("%s\n", status.error().line().c_str());
+  return static_cast<bool>(status);
+}
+
 std::vector<float> Open::run(const Rows& rows, const Forward& forward) {
   const PageTable table = {rows.page_starts, rows.pages};
   const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, {}, rows.outputs};

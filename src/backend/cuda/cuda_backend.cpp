@@ -23,6 +23,20 @@ constexpr int64_t kBlasWorkspace = 32 << 20;  // what the library advises for th
 constexpr int64_t kUnpackedBytes = 64 << 20;  // part of a weight as halves, for products of many rows
 // A step's intermediates come to this many of the widest tensor's rows: see the CPU backend, plus halves of each.
 constexpr int64_t kLiveTensors = 4;
+// What the driver hands out memory in.
+constexpr int64_t kAllocationBytes = 2 << 20;
+
+// Halves that a segment's copy has: none where it is halves as it is.
+int64_t copied_halves(const DeviceSegment& segment) {
+  return segment.format == Format::F16 ? 0 : int64_t{segment.rows} * segment.steps * 64;
+}
+
+int64_t copy_bytes(const StoredWeight& weight) {
+  int64_t halves = 0;
+  for (const StoredSegment& segment : weight.segments) halves += copied_halves(segment.device);
+  const int64_t bytes = halves * static_cast<int64_t>(sizeof(__half));
+  return (bytes + kAllocationBytes - 1) / kAllocationBytes * kAllocationBytes;
+}
 
 Error no_device(const char* text) {
   return {ErrorKind::io, "no_device", text, "--backend cuda"};
@@ -125,7 +139,9 @@ void CudaBackend::close(ModelId model) {
   }
   uploading_.clear();
   for (std::optional<StoredWeight>& weight : weights_) {
-    if (weight && weight->model == model) weight.reset();
+    if (!weight || weight->model != model) continue;
+    spare_bytes_ += weight->copy.size();
+    weight.reset();
   }
   models_[static_cast<size_t>(model)].reset();
 }
@@ -165,26 +181,44 @@ void CudaBackend::drop_graphs() {
   }
 }
 
+// Whether a copy in halves is of use: not to what is halves already, nor to the matrix with most rows, which makes
+// logits of few rows at a time.
+bool CudaBackend::wants_copy(const StoredWeight& weight) const {
+  return copy_bytes(weight) > 0 && std::ranges::any_of(weights_, [&](const auto& other) {
+           return other && other->model == weight.model && other->rows > weight.rows;
+         });
+}
+
 // Halves of the matrices of layers, as far as spare memory reaches: products of many rows then need no unpacking.
 Status CudaBackend::make_copies(ModelId model) {
   for (auto& weight : weights_) {
-    if (!weight || weight->model != model) continue;
-    int64_t halves = 0;
-    for (const StoredSegment& segment : weight->segments)
-      halves += segment.device.format == Format::F16 ? 0 : int64_t{segment.device.rows} * segment.device.steps * 64;
-    const int64_t bytes = halves * static_cast<int64_t>(sizeof(__half));
-    if (bytes == 0 || weight->copy || bytes > spare_bytes_) continue;
-    MARTLET_ASSIGN(weight->copy, Memory::allocate(Place::device, bytes));
-    spare_bytes_ -= bytes;
+    if (!weight || weight->model != model || !wants_copy(*weight) || copy_bytes(*weight) > spare_bytes_) continue;
+    Result<Memory> memory = Memory::allocate(Place::device, copy_bytes(*weight));
+    if (!memory && memory.error().kind != ErrorKind::memory) return memory.error();
+    if (!memory) continue;  // somebody else has taken it since the plan was made
+    weight->copy = std::move(*memory);
+    spare_bytes_ -= weight->copy.size();
     auto* to = weight->copy.as<__half>();
     for (StoredSegment& segment : weight->segments) {
-      if (segment.device.format == Format::F16) continue;
+      if (copied_halves(segment.device) == 0) continue;
       unpack_rows(stream_, segment.device, 0, segment.device.rows, to);
       segment.copy = to;
-      to += int64_t{segment.device.rows} * segment.device.steps * 64;
+      to += copied_halves(segment.device);
     }
   }
   return check(stream_.error, "unpacking weights");
+}
+
+std::string CudaBackend::remark() const {
+  int32_t wanted = 0, made = 0;
+  for (const auto& weight : weights_) {
+    if (!weight || !wants_copy(*weight)) continue;
+    ++wanted;
+    if (weight->copy) ++made;
+  }
+  if (made == wanted) return {};
+  return "device memory is left for copies in halves of " + std::to_string(made) + " of " + std::to_string(wanted) +
+         " matrices: long prompts are read slower than with all of them; a smaller --context leaves more";
 }
 
 Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -43,6 +44,7 @@ class CudaBackend final : public Backend {
   int64_t weight_bytes(const TensorView& view) const override { return device_bytes(view); }
   std::optional<int64_t> device_memory() const override;
   void spare(int64_t bytes) override { spare_bytes_ = bytes; }
+  std::string remark() const override;
 
   Result<ModelId> open(std::span<const CacheGroup> groups) override;
   void close(ModelId model) override;
@@ -106,6 +108,7 @@ class CudaBackend final : public Backend {
   Status ready();
   void drop_graphs();
   void drop_if(bool moved);
+  bool wants_copy(const StoredWeight& weight) const;
   Status make_copies(ModelId model);
   int64_t step_bytes() const;
   bool reserve_partials(int32_t heads, int32_t value_size);
@@ -144,7 +147,7 @@ class CudaBackend final : public Backend {
   cublasHandle_t blas_ = nullptr;
   Uploader uploader_{stream_};
   std::vector<size_t> uploading_;  // weights whose uploads are not finished
-  int64_t spare_bytes_ = 0;
+  int64_t spare_bytes_ = 0;        // for copies
 
   StepMemory memory_;
   StepInput input_;

@@ -110,19 +110,22 @@ void CudaBackend::widen_rows(const Buffer& from, int64_t columns, int64_t first,
 const float* CudaBackend::values(const Tensor& tensor) {
   Buffer& buffer = buffer_of(tensor);
   if (buffer.values) return buffer.values.as<float>();
-  Block block;
-  const Tensor& residual = buffer.product.residual;
-  const bool in_place = residual.unique();  // a sum that nobody else reads gives its place to what is added to it
-  if (in_place) values(residual);
-  if (!in_place) block = memory_.take(tensor.rows * tensor.columns * static_cast<int64_t>(sizeof(float)));
-  if (buffer.product) {
-    multiply(buffer.product, 0, tensor.rows, (in_place ? buffer_of(residual).values : block).as<float>());
-    if (in_place) block = std::move(buffer_of(residual).values);
-    buffer.product = {};
+  if (const Tensor& residual = buffer.product.residual; residual.unique()) {
+    // Nobody else reads the residual: the sum takes its place.
+    values(residual);
+    Block& sums = buffer_of(residual).values;
+    multiply(buffer.product, 0, tensor.rows, sums.as<float>());
+    buffer.values = std::move(sums);
   } else {
-    widen_rows(buffer, tensor.columns, 0, tensor.rows, block.as<float>());
+    Block block = memory_.take(tensor.rows * tensor.columns * static_cast<int64_t>(sizeof(float)));
+    if (buffer.product) {
+      multiply(buffer.product, 0, tensor.rows, block.as<float>());
+    } else {
+      widen_rows(buffer, tensor.columns, 0, tensor.rows, block.as<float>());
+    }
+    buffer.values = std::move(block);
   }
-  buffer.values = std::move(block);
+  buffer.product = {};
   return buffer.values.as<float>();
 }
 

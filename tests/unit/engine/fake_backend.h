@@ -47,6 +47,7 @@ struct FakeControls {
   std::atomic<bool> weights_intact{true};
   std::atomic<int32_t> largest_step{0};
   std::optional<int64_t> device_memory;  // free bytes of a device of its own, or none
+  std::string remark;
   std::mutex mutex;
   std::set<Token> seen;  // tokens of all rows that ran
 
@@ -69,6 +70,7 @@ class FakeBackend final : public Backend {
         controls_(controls) {}
 
   std::optional<int64_t> device_memory() const override { return controls_->device_memory; }
+  std::string remark() const override { return controls_->remark; }
 
   std::string_view name() const override { return "fake"; }
   std::string device() const override { return "none"; }

@@ -171,6 +171,13 @@ TEST(EngineFaults, LostDeviceFailsEverythingAndTakesNothingMore) {
   EXPECT_EQ(refused(fake, greedy({1}, 1)).kind, ErrorKind::unavailable);
 }
 
+TEST(EngineFaults, WhatTheBackendGoesWithoutIsTold) {
+  std::vector<std::string> notes;
+  const FakeEngine fake(
+      {.remark = "slower than it could be", .note = [&](const std::string& n) { notes.push_back(n); }});
+  EXPECT_EQ(notes, std::vector<std::string>{"slower than it could be"});
+}
+
 TEST(EngineFaults, QueueFull) {
   FakeEngine fake({.max_sequences = 1, .max_queue = 2});
   fake.controls->step_milliseconds = 5;

@@ -64,11 +64,14 @@ struct FakeEngineOptions {
   int32_t page_tokens = 4, pages = 64, context = 128, max_sequences = 32, prefill_chunk = 16, max_queue = 1024,
           max_tenant_requests = 0;
   std::function<Result<std::unique_ptr<Speculator>>(Backend&)> open_speculator;
+  std::string remark;  // of the backend
+  std::function<void(const std::string&)> note;
 };
 
 class FakeEngine {
  public:
   explicit FakeEngine(const FakeEngineOptions& o = {}) : controls(std::make_shared<FakeControls>()) {
+    controls->remark = o.remark;
     EngineThread::Parts parts;
     parts.plan.context = o.context;
     parts.scheduler = {.page_tokens = o.page_tokens,
@@ -85,6 +88,7 @@ class FakeEngine {
       return std::unique_ptr<Model>(std::make_unique<FakeModel>());
     };
     parts.open_speculator = o.open_speculator;
+    parts.note = o.note;
     parts.weights_intact = [c = controls] { return c->weights_intact.load(); };
     engine = std::move(EngineThread::start(std::move(parts))).value();
   }

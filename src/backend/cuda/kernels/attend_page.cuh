@@ -102,28 +102,24 @@ __device__ inline uint4 kept_tokens(int first, int valid) {
   return {pair(0), pair(2), pair(4), pair(6)};
 }
 
-// One page of keys and values. `limits`: tokens of the page that query g and query g + 8 see; `valid`: that hold
-// anything.
-template <int kSteps, bool kWhole, class Keys>
-__device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __half* values,
-                            const HeadSizes<kSteps, kWhole>& sizes, const int (&limits)[2], int valid,
-                            Running<kSteps>& running) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float scores[4][4] = {};
-  score(q, keys, scores);
-  if (!__all_sync(~0u, min(limits[0], limits[1]) >= kPageTokens)) {
+// Scores of tokens from limits[h] on, of query g + 8h: nothing is seen there.
+__device__ inline void mask_scores(const int (&limits)[2], int t, float (&scores)[4][4]) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+  for (int h = 0; h < 2; ++h) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4; ++i) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          if (8 * t + 2 * i + e >= limits[h]) scores[i][2 * h + e] = -INFINITY;
-        }
+      for (int e = 0; e < 2; ++e) {
+        if (8 * t + 2 * i + e >= limits[h]) scores[i][2 * h + e] = -INFINITY;
       }
     }
   }
-  float factors[2];
+}
+
+// Scores become weights over the largest score so far, and are counted. What was summed over the largest before is to
+// be multiplied by `factors`.
+template <int kSteps>
+__device__ void weigh(float (&scores)[4][4], Running<kSteps>& running, float (&factors)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float largest = running.largest[h];
@@ -146,20 +142,20 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
     running.sums[h] = running.sums[h] * factors[h] + sum;
     running.largest[h] = largest;
   }
+}
+
+// The values of a page's tokens, each times its weight, are added to the running output. `valid`: as attend_page().
+template <int kSteps, bool kWhole>
+__device__ void add_values(const float (&weights)[4][4], const __half* values, const HeadSizes<kSteps, kWhole>& sizes,
+                           int valid, Running<kSteps>& running) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   uint32_t p[2][4];
 #pragma unroll
   for (int u = 0; u < 2; ++u) {
-    p[u][0] = pack(scores[2 * u][0], scores[2 * u][1]);
-    p[u][1] = pack(scores[2 * u][2], scores[2 * u][3]);
-    p[u][2] = pack(scores[2 * u + 1][0], scores[2 * u + 1][1]);
-    p[u][3] = pack(scores[2 * u + 1][2], scores[2 * u + 1][3]);
-  }
-  if (__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) {  // rare once a few pages are seen
-#pragma unroll
-    for (int n = 0; n < kSteps * 8; ++n) {
-      running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
-      running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
-    }
+    p[u][0] = pack(weights[2 * u][0], weights[2 * u][1]);
+    p[u][1] = pack(weights[2 * u][2], weights[2 * u][3]);
+    p[u][2] = pack(weights[2 * u + 1][0], weights[2 * u + 1][1]);
+    p[u][3] = pack(weights[2 * u + 1][2], weights[2 * u + 1][3]);
   }
   const uint4 kept = kept_tokens(8 * t, valid);
 #pragma unroll
@@ -171,6 +167,26 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
     multiply_add(out, p[0][0], p[0][1], p[0][2], p[0][3], v.x, v.y);
     multiply_add(out, p[1][0], p[1][1], p[1][2], p[1][3], v.z, v.w);
   }
+}
+
+// One page of keys and values. `limits`: tokens of the page that query g and query g + 8 see; `valid`: that hold
+// anything.
+template <int kSteps, bool kWhole, class Keys>
+__device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __half* values,
+                            const HeadSizes<kSteps, kWhole>& sizes, const int (&limits)[2], int valid,
+                            Running<kSteps>& running) {
+  float scores[4][4] = {}, factors[2];
+  score(q, keys, scores);
+  if (!__all_sync(~0u, min(limits[0], limits[1]) >= kPageTokens)) mask_scores(limits, threadIdx.x % 4, scores);
+  weigh(scores, running, factors);
+  if (__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) {  // rare once a few pages are seen
+#pragma unroll
+    for (int n = 0; n < kSteps * 8; ++n) {
+      running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
+      running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
+    }
+  }
+  add_values(scores, values, sizes, valid, running);
 }
 
 template <int kSteps>
