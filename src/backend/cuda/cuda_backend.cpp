@@ -38,6 +38,10 @@ int64_t copy_bytes(const StoredWeight& weight) {
   return (bytes + kAllocationBytes - 1) / kAllocationBytes * kAllocationBytes;
 }
 
+bool wants_copy(const StoredWeight& weight) {
+  return weight.multiplied && copy_bytes(weight) > 0;
+}
+
 Error no_device(const char* text) {
   return {ErrorKind::io, "no_device", text, "--backend cuda"};
 }
@@ -181,18 +185,16 @@ void CudaBackend::drop_graphs() {
   }
 }
 
-// Whether a copy in halves is of use: not to what is halves already, nor to the matrix with most rows, which makes
-// logits of few rows at a time.
-bool CudaBackend::wants_copy(const StoredWeight& weight) const {
-  return copy_bytes(weight) > 0 && std::ranges::any_of(weights_, [&](const auto& other) {
-           return other && other->model == weight.model && other->rows > weight.rows;
-         });
-}
-
-// Halves of the matrices of layers, as far as spare memory reaches: products of many rows then need no unpacking.
+// Halves of the matrices that products read, as far as spare memory reaches: products of many rows then need no
+// unpacking. The one of logits has most rows and is read for few: it comes last.
 Status CudaBackend::make_copies(ModelId model) {
+  std::vector<StoredWeight*> wanted;
   for (auto& weight : weights_) {
-    if (!weight || weight->model != model || !wants_copy(*weight) || copy_bytes(*weight) > spare_bytes_) continue;
+    if (weight && weight->model == model && wants_copy(*weight)) wanted.push_back(&*weight);
+  }
+  std::ranges::stable_sort(wanted, {}, &StoredWeight::rows);
+  for (StoredWeight* weight : wanted) {
+    if (copy_bytes(*weight) > spare_bytes_) continue;
     Result<Memory> memory = Memory::allocate(Place::device, copy_bytes(*weight));
     if (!memory && memory.error().kind != ErrorKind::memory) return memory.error();
     if (!memory) continue;  // somebody else has taken it since the plan was made
@@ -224,18 +226,19 @@ std::string CudaBackend::remark() const {
 Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {
   OpenModel& model = *models_[static_cast<size_t>(id)];
   MARTLET_TRY(ready());
-  MARTLET_TRY(make_copies(id));
   MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, 2 * int64_t{model.group.pages}));
   drop_if(moved);
   expect({});
   input_.fill({}, {}, 1);
   try {
-    // A step of nothing but padding first: it loads kernels and finds the sizes of what captured steps share.
+    // A step of nothing but padding first: it loads kernels, finds the sizes of what captured steps share and which
+    // weights products read.
     MARTLET_TRY(input_.send(stream_.handle));
     begin_step(model, 1, 1, true);
     outputs_ = forward();
     MARTLET_TRY(choose(outputs_.logits));
     MARTLET_TRY(check(cudaStreamSynchronize(stream_.handle), "preparing the model"));
+    MARTLET_TRY(make_copies(id));
     for (size_t b = 0; b < kRowBuckets.size() && kRowBuckets[b] <= max_rows_; ++b)
       MARTLET_TRY(capture(model, b, forward));
   } catch (const std::bad_alloc&) {

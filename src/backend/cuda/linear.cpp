@@ -14,6 +14,7 @@ constexpr int64_t kRowsBeforeUnpacking = 4 * kFewRows;
 Tensor CudaBackend::linear(const Tensor& x, Weight weight, const Tensor* residual) {
   assert(x.columns == stored(weight).columns && !stored(weight).segments.empty());
   assert(!residual || (residual->rows == x.rows && residual->columns == stored(weight).rows));
+  weights_[static_cast<size_t>(weight.id)]->multiplied = true;
   return memory_.defer(x.rows, stored(weight).rows, {x, residual ? *residual : Tensor(), weight});
 }
 

@@ -108,7 +108,6 @@ class CudaBackend final : public Backend {
   Status ready();
   void drop_graphs();
   void drop_if(bool moved);
-  bool wants_copy(const StoredWeight& weight) const;
   Status make_copies(ModelId model);
   int64_t step_bytes() const;
   bool reserve_partials(int32_t heads, int32_t value_size);

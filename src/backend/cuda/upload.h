@@ -24,6 +24,7 @@ struct StoredWeight {
   int64_t columns = 0, rows = 0;
   int32_t tiles = 0;
   std::vector<StoredSegment> segments;  // none when it has one row
+  bool multiplied = false;              // a product has read it
   Memory copy;                          // halves of all rows, for products of many rows; or nothing
   Memory bias;                          // f32, one a row, or nothing
   Memory vector;                        // of a weight with one row: its values, f32
