@@ -220,7 +220,8 @@ std::string CudaBackend::remark() const {
   }
   if (made == wanted) return {};
   return "device memory is left for copies in halves of " + std::to_string(made) + " of " + std::to_string(wanted) +
-         " matrices: long prompts are read slower than with all of them; a smaller --context leaves more";
+         " matrices: long prompts are read slower than with all of them; a smaller --context, or a larger --memory "
+         "where one was given, leaves more";
 }
 
 Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {
