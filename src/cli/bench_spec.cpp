@@ -24,7 +24,7 @@ using bench::SpecTrial;
 struct Flags {
   LoadOptions load;
   DraftFlags draft;
-  std::vector<std::string> classes{"predictable", "surprising", "edit", "mixed"};
+  std::vector<std::string> classes{"predictable", "repetitive", "surprising", "edit", "mixed"};
   std::vector<std::string> controllers{"auto",    "window",  "fixed:1", "fixed:2", "fixed:3",
                                        "fixed:4", "fixed:5", "fixed:6", "fixed:7", "fixed:8", "fixed:12", "fixed:16"};
   int32_t tokens = 128, rounds = 3, streams = 1;
@@ -40,6 +40,7 @@ struct PromptClass {
 
 std::vector<PromptClass> prompt_classes() {
   std::vector<PromptClass> all = {{"predictable", 0, bench::contract().predictable},
+                                  {"repetitive", 0, {}},
                                   {"surprising", 1.2f, bench::contract().surprising},
                                   {"edit", 0, {}},
                                   {"mixed", 0.8f, {}}};
@@ -159,7 +160,7 @@ Result<std::vector<PromptClass>> chosen_classes(const Flags& flags) {
     const std::vector<PromptClass> all = prompt_classes();
     const auto found = std::find_if(all.begin(), all.end(), [&](const PromptClass& c) { return c.name == name; });
     if (found == all.end())
-      return Error{ErrorKind::usage, "invalid_value", "must be predictable, surprising, edit or mixed", "--prompts"};
+      return Error{ErrorKind::usage, "invalid_value", "must be predictable, repetitive, surprising, edit or mixed", "--prompts"};
     chosen.push_back(*found);
   }
   return chosen;
@@ -202,7 +203,7 @@ Action define_bench_spec(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
   app.add_option("model", flags->load.model, "A model: file, alias or hub reference; absent: the default model");
   app.add_option("--draft", flags->draft.draft, "What drafts: a small model of the same vocabulary, or 'ngram'");
-  app.add_option("--prompts", flags->classes, "Classes of prompts: predictable, surprising, edit, mixed")
+  app.add_option("--prompts", flags->classes, "Classes of prompts: predictable, repetitive, surprising, edit, mixed")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--controllers", flags->controllers, "Controllers to compare with none: auto, window, fixed:K")
