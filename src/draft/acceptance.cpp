@@ -49,10 +49,18 @@ double Acceptance::given(Drawing drawing, int32_t confidence) const {
 }
 
 void Acceptance::add(Drawing drawing, int32_t surprise, int32_t position, int32_t confidence, bool accepted) {
-  Table& t = tables_[static_cast<size_t>(drawing)];
+  Table& t = table(drawing);
   t.all.add(accepted);
   t.by_position[static_cast<size_t>(surprise)][static_cast<size_t>(position)].add(accepted);
   t.by_confidence[static_cast<size_t>(confidence)].add(accepted);
+}
+
+double Acceptance::computed(Drawing drawing, int32_t surprise) const {
+  return 1 / table(drawing).worth_verifying[static_cast<size_t>(surprise)].or_else(1);
+}
+
+void Acceptance::add_computed(Drawing drawing, int32_t surprise, bool worth_verifying) {
+  table(drawing).worth_verifying[static_cast<size_t>(surprise)].add(worth_verifying);
 }
 
 }  // namespace martlet

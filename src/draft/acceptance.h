@@ -44,6 +44,9 @@ class Acceptance {
   // The same once the drafter has said how sure it is.
   double given(Drawing drawing, int32_t confidence) const;
   void add(Drawing drawing, int32_t surprise, int32_t position, int32_t confidence, bool accepted);
+  // Computed tokens for one that turns out to be worth its verification; only of those are the acceptances above.
+  double computed(Drawing drawing, int32_t surprise) const;
+  void add_computed(Drawing drawing, int32_t surprise, bool worth_verifying);
 
  private:
   struct Ratio {
@@ -55,7 +58,9 @@ class Acceptance {
     Ratio all;
     std::array<std::array<Ratio, kMaxDraft>, Surprise::kLevels> by_position;
     std::array<Ratio, kConfidences> by_confidence;
+    std::array<Ratio, Surprise::kLevels> worth_verifying;
   };
+  Table& table(Drawing drawing) { return tables_[static_cast<size_t>(drawing)]; }
   const Table& table(Drawing drawing) const { return tables_[static_cast<size_t>(drawing)]; }
 
   std::array<Table, 2> tables_;

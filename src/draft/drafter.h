@@ -72,10 +72,10 @@ class Drafter {
   virtual int32_t lag(RequestId, std::span<const Token>) const { return 0; }
   // Measured seconds of computing `rows` tokens at once; 0: not known yet, or nothing.
   virtual double seconds(int32_t) const { return 0; }
-  // Fills the drafts. An error, or an exception, means no drafts in this step; after one of ErrorKind::memory or
-  // ::model the drafter is asked to give back what it holds. Tokens are not trusted. `seconds`: what others can wait
-  // for tokens that must be computed before a sequence can be drafted for; who has more of them goes on in the next
-  // step.
+  // Fills the drafts. An error, or an exception, means no drafts in this step; after one of ErrorKind::model, or two of
+  // ErrorKind::memory in a row, the drafter is asked to give back what it holds. Tokens are not trusted. `seconds`:
+  // what others can wait for tokens that must be computed before a sequence can be drafted for; who has more of them
+  // goes on in the next step.
   virtual Status draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) = 0;
   virtual void forget(RequestId sequence) = 0;
   // A sequence came to its end. Its `answer` may be drafted from later, for those of the same scope.

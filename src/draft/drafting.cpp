@@ -42,43 +42,47 @@ int32_t wanted(const DraftState& state) {
 }  // namespace
 
 struct Drafting::Seating {
+  // What is kept of a task beside it.
+  struct Course {
+    size_t seat = 0;
+    bool runs_free = false;  // its length is not the plan's to choose
+    int32_t planned = 0;     // its drafts that the plan counts on
+    double survival = 1;     // of its draft so far
+  };
+
   std::span<const DraftSeat> seats;
   int32_t rows, spare;
   StepSeconds step_seconds;
-  std::vector<DraftTask> tasks;
-  std::vector<size_t> seat_of;     // [task]
-  std::vector<bool> free_running;  // [task] its length is not the plan's to choose
-  std::vector<int32_t> lengths;    // [task] that the plan counts on
-  std::vector<double> survival;    // [task] of its draft so far
-  int32_t admitted = 0;            // drafts that the gate has let through
-  int32_t planned = 0;             // drafts that the plan counts on, all sequences together
-  double rate = 0;                 // tokens a second that the plan expects
-  double draft_price = 0;          // seconds of one more token for one sequence
+  std::vector<DraftTask> tasks = {};
+  std::vector<Course> courses = {};  // [task]
+  int32_t admitted = 0;              // drafts that the gate has let through
+  int32_t planned = 0;               // drafts that the plan counts on, all sequences together
+  int32_t probes = 0;                // sequences that are drafted for though it is not expected to pay
+  double rate = 0;                   // tokens a second that the plan expects
+  double draft_price = 0;            // seconds of one more token for one sequence
   double draft_seconds = 0;
 
-  double price_of_row(int32_t drafts) const {
-    return std::max(0.0, step_seconds(rows + drafts + 1) - step_seconds(rows + drafts));
+  double price_of_rows(int32_t drafts, int32_t more) const {
+    return std::max(0.0, step_seconds(rows + drafts + more) - step_seconds(rows + drafts));
   }
   // Of `more` drafts of a task from `position` on. Where kernels take rows by the dozen, the first row of a dozen is
   // dear. Among several sequences those that the plan counts on share its price, or whoever is asked first would bear
-  // it alone; what goes beyond the plan comes on top of it.
+  // it alone; what goes beyond the plan comes on top of it. Who shared a row and is left alone on it is seen
+  // afterwards, by choose_lengths().
   double price_of_drafts(size_t task, int32_t position, int32_t more) const {
-    const int32_t shared = tasks.size() < 2 ? 0 : std::clamp(lengths[task] - position, 0, more);
-    const int32_t before = rows + (tasks.size() < 2 ? admitted : std::max(admitted, planned));
-    const double beyond = step_seconds(before + more - shared) - step_seconds(before);
-    return shared == 0 ? beyond : beyond + (step_seconds(rows + planned) - step_seconds(rows)) * shared / planned;
+    if (tasks.size() < 2) return price_of_rows(admitted, more);
+    const int32_t shared = std::clamp(courses[task].planned - position, 0, more);
+    const double beyond = price_of_rows(std::max(admitted, planned), more - shared);
+    return shared == 0 ? beyond : beyond + price_of_rows(0, planned) * shared / planned;
   }
   void add(size_t seat, int32_t length, bool runs_free, int32_t planned_length = 0) {
     const DraftSeat& s = seats[seat];
     length = std::min({length, s.room, spare});
     if (length <= 0) return;
     tasks.push_back({s.id, s.tokens, s.sampler, length, &s.state->draft, s.scope});
-    seat_of.push_back(seat);
-    free_running.push_back(runs_free);
-    lengths.push_back(planned_length);
-    survival.push_back(1);
+    courses.push_back({seat, runs_free, planned_length});
   }
-  const DraftSeat& seat(size_t task) const { return seats[seat_of[task]]; }
+  const DraftSeat& seat(size_t task) const { return seats[courses[task].seat]; }
 };
 
 void Drafting::propose(std::span<const DraftSeat> seats, int32_t rows, int32_t spare, StepSeconds seconds) {
@@ -91,15 +95,18 @@ void Drafting::propose(std::span<const DraftSeat> seats, int32_t rows, int32_t s
     --pause_;
     return;
   }
-  Seating seating{seats, rows, spare, seconds, {}, {}, {}, {}, {}};
+  Seating seating{.seats = seats, .rows = rows, .spare = spare, .step_seconds = seconds};
+  const double step = seconds(rows);
+  probe_seconds_ = std::min(probe_seconds_ + kProbeLoss * step, kProbeSteps * kProbeLoss * step);
   if (drafter_->free()) {
     for (size_t s = 0; s < seats.size(); ++s)
       seating.add(s, wanted(*seats[s].state), seats[s].state->rule.mode != Mode::automatic);
     draft(seating, false);
-    choose_lengths(seating);
+    choose_lengths(seating, false);
   } else {
     plan(seating);
     draft(seating, true);
+    choose_lengths(seating, true);
   }
   note(seating);
 }
@@ -123,6 +130,7 @@ void Drafting::plan(Seating& seating) {
   if (automatic.empty() || seating.step_seconds(seating.rows) <= 0) return;
 
   std::vector<DraftCandidate> candidates;
+  double computed = 0;  // tokens for one that is verified, on average over the sequences
   for (const size_t s : automatic) {
     const DraftSeat& seat = seating.seats[s];
     DraftCandidate& candidate = candidates.emplace_back();
@@ -135,9 +143,10 @@ void Drafting::plan(Seating& seating) {
     const int32_t lag = drafter_->lag(seat.id, seat.tokens);
     candidate.entry = std::max(0.0, drafter_->seconds(lag) - drafter_->seconds(1)) / kEntrySteps;
     candidate.last = seat.state->last;
+    computed += acceptance_.computed(drawing(seat), seat.state->level) / static_cast<double>(automatic.size());
   }
   const auto verify = [&](int32_t drafts) { return seating.step_seconds(seating.rows + fixed + drafts); };
-  const auto draft_time = [&](int32_t sequences) { return drafter_->seconds(sequences); };
+  const auto draft_time = [&](int32_t sequences) { return computed * drafter_->seconds(sequences); };
   const Allocation allocation =
       allocate_drafts(candidates, {static_cast<int32_t>(seating.seats.size()), verify, draft_time});
   seating.rate = allocation.rate;
@@ -145,7 +154,7 @@ void Drafting::plan(Seating& seating) {
   const auto drafting =
       std::max<int32_t>(1, static_cast<int32_t>(std::count_if(allocation.lengths.begin(), allocation.lengths.end(),
                                                               [](int32_t n) { return n > 0; })));
-  seating.draft_price = drafter_->seconds(drafting) / drafting;
+  seating.draft_price = draft_time(drafting) / drafting;
   // What drafting costs is found out on one sequence: with others all would have their prompts read for nothing.
   const bool unmeasured = drafter_->seconds(1) <= 0;
   for (size_t c = 0; c < automatic.size(); ++c) {
@@ -160,21 +169,31 @@ void Drafting::plan(Seating& seating) {
   }
 }
 
-bool Drafting::worth_a_probe(const Seating& seating, const DraftSeat& seat) const {
+// Sequences share what may be lost to probes: sixteen that each lost one percent for all would lose sixteen.
+bool Drafting::worth_a_probe(Seating& seating, const DraftSeat& seat) {
   if (seat.state->idle < kProbeSteps) return false;
-  const double loss =
-      seating.price_of_row(0) + drafter_->seconds(1) + drafter_->seconds(drafter_->lag(seat.id, seat.tokens));
-  return loss < kProbeLoss * kProbeSteps * seating.step_seconds(seating.rows);
+  const double loss = seating.price_of_rows(seating.probes, 1) + drafter_->seconds(1) +
+                      drafter_->seconds(drafter_->lag(seat.id, seat.tokens));
+  if (loss >= probe_seconds_) return false;
+  probe_seconds_ -= loss;
+  ++seating.probes;
+  return true;
 }
 
 // What a token is worth: the tokens a second that it is expected to add against those that the plan makes anyway.
-Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t confidence) const {
-  if (seating.free_running[task]) return Verdict::more;
+Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t confidence) {
   const DraftSeat& seat = seating.seat(task);
+  if (seating.courses[task].runs_free) {
+    acceptance_.add_computed(drawing(seat), seat.state->level, true);
+    return Verdict::more;
+  }
   const double factor = seat.state->departure.factor();
-  const double survival = seating.survival[task] * std::min(1.0, factor * acceptance_.given(drawing(seat), confidence));
-  if (!pays(seating, task, position, survival, 0)) return Verdict::drop;
-  seating.survival[task] = survival;
+  const double survival =
+      seating.courses[task].survival * std::min(1.0, factor * acceptance_.given(drawing(seat), confidence));
+  const bool worth_verifying = pays(seating, task, position, survival, 0);
+  acceptance_.add_computed(drawing(seat), seat.state->level, worth_verifying);
+  if (!worth_verifying) return Verdict::drop;
+  seating.courses[task].survival = survival;
   ++seating.admitted;
   if (position + 1 >= seating.tasks[task].length) return Verdict::last;
   const double next =
@@ -183,7 +202,7 @@ Verdict Drafting::gate(Seating& seating, size_t task, int32_t position, int32_t 
 }
 
 // Whether the token at `position`, or it and some that follow, adds as many tokens as its seconds are worth. Not by
-// itself alone: the price of a row is not smooth where kernels take rows by the half dozen.
+// itself alone: the price of a row is not smooth where kernels take rows by the dozen.
 bool Drafting::pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const {
   const DraftSeat& seat = seating.seat(task);
   const double factor = seat.state->departure.factor();
@@ -225,7 +244,9 @@ void Drafting::draft(Seating& seating, bool gated) {
   }
   ++stats_.failures;
   pause_ = std::min(1 << std::min(failures_++, 20), kLongestPause);
-  if (status.error().kind == ErrorKind::memory || status.error().kind == ErrorKind::model) give_back();
+  // Want of memory may be over by the next step.
+  const bool lasting = status.error().kind == ErrorKind::memory && failures_ > 1;
+  if (lasting || status.error().kind == ErrorKind::model) give_back();
 }
 
 // A drafter is not trusted: a token that is none, or a distribution that the token was not drawn from, ends the draft.
@@ -245,19 +266,24 @@ void Drafting::check(Draft& draft) const {
   draft.confidence.resize(sound);
 }
 
-// Lengths of drafts that are there already and cost nothing but their verification.
-void Drafting::choose_lengths(Seating& seating) {
+// Lengths of drafts that are there already and cost nothing more but their verification. Those that were `planned` stay
+// unless fewer are better; and those that were drawn at random stay in any case: how sure the drafter is of a token
+// hangs on which tokens came before it, so to cut by it would bend the distribution.
+void Drafting::choose_lengths(Seating& seating, bool planned) {
   std::vector<size_t> automatic;
   std::vector<DraftCandidate> candidates;
   int32_t fixed = 0;
   for (size_t t = 0; t < seating.tasks.size(); ++t) {
     const DraftSeat& seat = seating.seat(t);
     const Draft& draft = seat.state->draft;
-    if (seating.free_running[t]) {
-      fixed += static_cast<int32_t>(draft.tokens.size());
+    const auto size = static_cast<int32_t>(draft.tokens.size());
+    const bool drawn = std::any_of(draft.q.begin(), draft.q.end(), [](const auto& q) { return !q.empty(); });
+    if (seating.courses[t].runs_free || drawn) {
+      fixed += size;
       continue;
     }
     DraftCandidate& candidate = candidates.emplace_back();
+    if (planned) candidate.last = size;
     double survival = 1;
     for (const int32_t confidence : draft.confidence) {
       survival *= std::min(1.0, seat.state->departure.factor() * acceptance_.given(drawing(seat), confidence));
@@ -277,7 +303,7 @@ void Drafting::choose_lengths(Seating& seating) {
     const bool drafted = !seat.state->draft.tokens.empty();
     int32_t length = allocation.lengths[c];
     if (length == 0 && drafted && worth_a_probe(seating, seat)) length = 1;
-    seat.state->last = length;
+    if (!planned) seat.state->last = length;
     seat.state->off = drafted && length == 0;
     seat.state->draft.cut(static_cast<size_t>(length));
   }

@@ -70,10 +70,10 @@ class Drafting {
 
   void draft(Seating& seating, bool gated);
   void plan(Seating& seating);
-  void choose_lengths(Seating& seating);
-  bool worth_a_probe(const Seating& seating, const DraftSeat& seat) const;
+  void choose_lengths(Seating& seating, bool planned);
+  bool worth_a_probe(Seating& seating, const DraftSeat& seat);
   bool pays(const Seating& seating, size_t task, int32_t position, double survival, double drafting) const;
-  Verdict gate(Seating& seating, size_t task, int32_t position, int32_t confidence) const;
+  Verdict gate(Seating& seating, size_t task, int32_t position, int32_t confidence);
   void check(Draft& draft) const;
   void note(Seating& seating);
 
@@ -82,6 +82,7 @@ class Drafting {
   Acceptance acceptance_;
   SpeculationStats stats_;
   int32_t failures_ = 0, pause_ = 0;  // in a row; steps until the drafter is asked again
+  double probe_seconds_ = 0;          // that may be lost to probes by now
   double price_ = 0;                  // of a step's base, a token
 };
 
