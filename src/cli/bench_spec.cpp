@@ -25,8 +25,8 @@ struct Flags {
   LoadOptions load;
   DraftFlags draft;
   std::vector<std::string> classes{"predictable", "repetitive", "surprising", "edit", "mixed"};
-  std::vector<std::string> controllers{"auto",    "window",  "fixed:1", "fixed:2", "fixed:3",
-                                       "fixed:4", "fixed:5", "fixed:6", "fixed:7", "fixed:8", "fixed:12", "fixed:16"};
+  std::vector<std::string> controllers{"auto",    "window",  "fixed:1", "fixed:2", "fixed:3",  "fixed:4",
+                                       "fixed:5", "fixed:6", "fixed:7", "fixed:8", "fixed:12", "fixed:16"};
   int32_t tokens = 128, rounds = 3, streams = 1;
   uint64_t seed = 1;
   bool drawn = false, json = false;
@@ -160,7 +160,8 @@ Result<std::vector<PromptClass>> chosen_classes(const Flags& flags) {
     const std::vector<PromptClass> all = prompt_classes();
     const auto found = std::find_if(all.begin(), all.end(), [&](const PromptClass& c) { return c.name == name; });
     if (found == all.end())
-      return Error{ErrorKind::usage, "invalid_value", "must be predictable, repetitive, surprising, edit or mixed", "--prompts"};
+      return Error{ErrorKind::usage, "invalid_value", "must be predictable, repetitive, surprising, edit or mixed",
+                   "--prompts"};
     chosen.push_back(*found);
   }
   return chosen;
