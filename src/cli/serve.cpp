@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -64,9 +65,11 @@ void define_model_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--max-queue", flags.load.engine.max_queue, "Requests that may wait; more get 429")
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()))
       ->capture_default_str();
   app.add_option("--max-key-requests", flags.load.engine.max_tenant_requests,
                  "Requests of one API key that may run or wait; more get 429; 0: no limit of its own")
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()))
       ->capture_default_str();
   app.add_option("--tpot-target", flags.tpot_target_ms,
                  "Milliseconds between the tokens of a stream while prompts of others are read; 0: 1.5 times a step "

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from conftest import make_nano
 from server import MIB, Server, complete, receive_all, refused, status_of, steady
 
 
@@ -50,14 +51,16 @@ def test_A12_a_draft_model_cut_short_costs_only_the_drafts(program, nano, tmp_pa
 
 @pytest.mark.parametrize("unit", ["A", "\n", "_", "न", "👩‍👩‍👧", " ", "th"])
 def test_B1_a_mebibyte_of_anything(api, unit):
-    times = {}
-    for size in (MIB // 4, MIB // 2):
-        text = unit * (size // len(unit.encode()))
+    def seconds(size):
+        body = json.dumps(complete(unit * (size // len(unit.encode())), max_tokens=1))
         began = time.monotonic()
-        answer = api.post("/v1/completions", complete(text, max_tokens=1))
-        times[size] = time.monotonic() - began
+        answer = api.post("/v1/completions", body)
+        took = time.monotonic() - began
         refused(answer, 400, "context_length_exceeded", "prompt")
-    assert times[MIB // 2] <= max(0.5, 2.5 * times[MIB // 4])
+        return took
+
+    # A busy machine may need another attempt.
+    assert any((whole := seconds(MIB)) <= 1 and whole <= 2.5 * seconds(MIB // 2) for _ in range(5))
 
 
 def test_B2_invalid_utf8(api):
@@ -84,6 +87,21 @@ def test_B4_content_holding_control_tokens(api):
     assert body["usage"]["prompt_tokens"] - plain["usage"]["prompt_tokens"] == len(ids)
 
 
+def test_B4_every_control_token_of_a_real_model(real_server):
+    post = real_server.post
+    text = post("/detokenize", {"tokens": list(range(17))})[2]["content"]   # all that SmolLM2 has
+    assert text.startswith("<|endoftext|><|im_start|><|im_end|>")
+    ids = post("/tokenize", {"content": text})[2]["tokens"]
+    assert min(ids) >= 17
+    assert post("/detokenize", {"tokens": ids})[2]["content"] == text
+    chat = lambda content: post("/v1/chat/completions", {"messages": [{"role": "user", "content": content}],
+                                                         "max_tokens": 1})
+    status, _, body = chat(text)
+    assert status == 200
+    # Beside a letter, which may merge with what stands around it.
+    assert abs(body["usage"]["prompt_tokens"] - chat("x")[2]["usage"]["prompt_tokens"] + 1 - len(ids)) <= 2
+
+
 def test_B5_events_are_whole_utf8(api):
     with api.connect() as sock:
         sock.sendall(api.post_bytes("/v1/completions", complete("é", max_tokens=200, stream=True, temperature=2,
@@ -92,6 +110,34 @@ def test_B5_events_are_whole_utf8(api):
     for line in data.split(b"\n"):
         if line.startswith(b"data: {"):
             json.loads(line[6:].decode("utf-8"))
+
+
+ATTACKS = {   # B6: more than a template may take; B7: ways out of it
+    "range": ("{{ range(10 ** 9) | list }}", "template_limit"),
+    "macro": ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "template_limit"),
+    "text": ("{{ 'a' * 10 ** 9 }}", "template_limit"),
+    "class": ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "template_error"),
+    "globals": ("{{ namespace.__init__.__globals__['os'].popen('id') }}", "template_error"),
+    "format": ("{{ '{0.__class__}'.format(1) }}", "template_error"),
+}
+
+
+def test_B6_B7_templates_that_attack(program, tmp_path):
+    models = [make_nano(tmp_path / f"{name}.gguf", template) for name, (template, _) in ATTACKS.items()]
+    with Server(program, *models, "--context", "512") as api:
+        for name in ATTACKS:
+            assert api.post("/v1/completions", complete(model=name, max_tokens=1))[0] == 200
+        before = api.snapshot()["rss"]
+        for name, (_, code) in ATTACKS.items():
+            def seconds():
+                began = time.monotonic()
+                answer = api.post("/v1/chat/completions", {"model": name, "messages": [{"role": "user", "content": "a"}]})
+                took = time.monotonic() - began
+                refused(answer, 400, code)
+                return took
+
+            assert any(seconds() <= 0.25 for _ in range(5)), name   # a busy machine may need another attempt
+        assert api.snapshot()["rss"] <= before + 16 * MIB
 
 
 def test_B8_template_arguments_need_opt_in(api):
@@ -157,7 +203,10 @@ def test_E3_open_to_others_needs_a_key(program, nano):
 def test_E5_paths(api):
     for name in ("../x", "..%2f..%2fetc%2fpasswd", "%2e%2e", "..%5cx", "%2Fetc%2Fpasswd"):
         refused(api.get(f"/v1/models/{name}"), 400, "invalid_path")
-    refused(api.post("/v1/completions", complete(model="../../etc/passwd")), 400, "invalid_path")
+    for name in ("../../etc/passwd", "/etc/passwd", "..\\x", "a/../../x"):
+        for path, body in (("/v1/completions", {"prompt": "a"}), ("/tokenize", {"content": "a"}), ("/detokenize", {"tokens": [72]}),
+                           ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})):
+            refused(api.post(path, body | {"model": name}), 400, "invalid_path", "model")
 
 
 def test_E8_canaries_stay_out(program, nano):

@@ -1,5 +1,6 @@
 """HTTP and scheduling: what the server does with bad requests, load and people who leave. Each test is named by its number
 in the fault list; after each of them the server must be the one it was: Server.unharmed() is that check."""
+import contextlib
 import json
 import random
 import resource
@@ -266,27 +267,17 @@ def test_D11_dead_in_the_queue_never_run(program, nano):
 
 
 def test_D15_drain(program, nano):
-    with Server(program, nano, "--context", "16384") as api:
-        body = lambda n: api.post_bytes("/v1/completions", complete(max_tokens=n, stream=True, ignore_eos=True),
-                                        "Connection: close\r\n")
-        streams = [api.connect(60) for _ in range(8)]
-        for index, sock in enumerate(streams):
-            sock.sendall(body(300 if index % 2 else 3000))
-            sock.recv(16)
+    with Server(program, nano, *LONG) as api, contextlib.ExitStack() as opened:
+        streams = [opened.enter_context(api.reading(ENDLESS | {"max_tokens": 3000})) for _ in range(8)]
         began = time.monotonic()
         api.process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
-        if api.process.poll() is None:
-            try:
-                assert api.post("/v1/completions", complete(max_tokens=1))[0] == 503
-            except OSError:
-                assert eventually(lambda: api.process.poll() is not None, 5)
-        for sock in streams:
-            data = receive_all(sock)
-            assert b"data: [DONE]" in data or b'data: {"error"' in data
-            sock.close()
+        assert eventually(lambda: api.post("/v1/completions", complete(max_tokens=1))[0] == 503)
+        assert not all(stream.over for stream in streams)
         assert api.process.wait(35) == 0
         assert time.monotonic() - began <= 33
+        for stream in streams:
+            assert eventually(lambda: stream.over)
+            assert b"data: [DONE]" in stream.end or b'data: {"error"' in stream.end
 
 
 @pytest.mark.parametrize("signals,expected", [([signal.SIGTERM] * 2, 143), ([signal.SIGINT] * 2, 130)])

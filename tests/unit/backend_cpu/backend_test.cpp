@@ -136,36 +136,40 @@ Rows rows_of(int s, int32_t first, int32_t count) {
   return rows;
 }
 
-TEST(CpuBackend, SameBitsOnAnyLevelInAnyBatch) {
+class LevelOf : public testing::TestWithParam<const Level*> {};
+
+TEST_P(LevelOf, SameBitsAsScalarInAnyBatch) {
+  const Level* level = GetParam();
+  if (!level->available()) GTEST_SKIP() << "this processor lacks " << level->name;
   constexpr int32_t kLength = 100;
   std::vector<std::vector<float>> expected;
   for (int s = 0; s < 8; ++s) expected.push_back(TinyModel(levels()[0], 1).run(rows_of(s, 0, kLength)));
-  for (const Level* level : available_levels()) {
-    for (int threads : {1, 3}) {
-      SCOPED_TRACE(std::string(level->name) + " " + std::to_string(threads));
-      TinyModel model(level, threads);
-      std::vector<int32_t> done(8, 0);
-      std::mt19937 random(5);
-      while (*std::min_element(done.begin(), done.end()) < kLength) {
-        Rows rows;
-        std::vector<std::pair<int, int32_t>> at;  // sequence and position of each row
-        for (int s = 0; s < 8; ++s) {
-          const int32_t count = std::min<int32_t>(kLength - done[s], random() % 3 == 0 ? random() % 30 : 1);
-          if (count == 0) continue;
-          rows.add(tokens_of(s, done[s], count), done[s], pages_of(s));
-          for (int32_t i = 0; i < count; ++i) at.emplace_back(s, done[s]++);
-        }
-        const std::vector<float> logits = model.run(rows);
-        for (size_t r = 0; r < at.size(); ++r) {
-          const float* row =
-              &expected[static_cast<size_t>(at[r].first)][static_cast<size_t>(at[r].second) * kVocabulary];
-          ASSERT_EQ(std::memcmp(row, &logits[r * kVocabulary], kVocabulary * sizeof(float)), 0)
-              << "sequence " << at[r].first << " position " << at[r].second;
-        }
+  for (int threads : {1, 3}) {
+    SCOPED_TRACE(threads);
+    TinyModel model(level, threads);
+    std::vector<int32_t> done(8, 0);
+    std::mt19937 random(5);
+    while (*std::min_element(done.begin(), done.end()) < kLength) {
+      Rows rows;
+      std::vector<std::pair<int, int32_t>> at;  // sequence and position of each row
+      for (int s = 0; s < 8; ++s) {
+        const int32_t count = std::min<int32_t>(kLength - done[s], random() % 3 == 0 ? random() % 30 : 1);
+        if (count == 0) continue;
+        rows.add(tokens_of(s, done[s], count), done[s], pages_of(s));
+        for (int32_t i = 0; i < count; ++i) at.emplace_back(s, done[s]++);
+      }
+      const std::vector<float> logits = model.run(rows);
+      for (size_t r = 0; r < at.size(); ++r) {
+        const float* row = &expected[static_cast<size_t>(at[r].first)][static_cast<size_t>(at[r].second) * kVocabulary];
+        ASSERT_EQ(std::memcmp(row, &logits[r * kVocabulary], kVocabulary * sizeof(float)), 0)
+            << "sequence " << at[r].first << " position " << at[r].second;
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(CpuBackend, LevelOf, testing::ValuesIn(levels().begin(), levels().end()),
+                         [](const auto& test) { return std::string(test.param->name); });
 
 TEST(CpuBackend, EightBitActivationsStayNearExactOnes) {
   const auto exact = TinyModel(levels()[0], 2, true).run(rows_of(0, 0, 50));

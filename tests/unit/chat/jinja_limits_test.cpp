@@ -1,7 +1,19 @@
 // Templates are programs from outside: whatever they try, a render ends soon, small and cleanly (FAULTS B6, B7, B9).
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
+#include <csignal>
+#include <cstddef>
 
 #include <functional>
 
@@ -123,22 +135,73 @@ TEST(JinjaFaults, B6_SourceIsBounded) {
   EXPECT_EQ(outcome(repeated("{{1}}", 200'000)), "template_unsupported");
 }
 
+constexpr const char* kWaysOut[] = {"{{ ''.__class__.__mro__[1].__subclasses__() }}",
+                                    "{{ [].__class__ }}",
+                                    "{{ ()['__class__']['__base__'] }}",
+                                    "{{ {}|attr('__class__') }}",
+                                    "{{ range.__globals__ }}",
+                                    "{{ namespace.__init__.__globals__['os'] }}",
+                                    "{{ '{0.__class__}'.format(1) }}",
+                                    "{{ '{0.__class__.__mro__}'.format('') }}",
+                                    "{{ cycler.__init__.__globals__ }}",
+                                    "{{ self.__init__ }}{{ self._TemplateReference__context }}",
+                                    "{{ lipsum.__globals__ }}",
+                                    "{{ ''['__class__'] }}",
+                                    "{% for x in [1] %}{{ loop.__class__ }}{% endfor %}",
+                                    "{{ joiner().__init__ }}",
+                                    "{{ messages.append(1) }}",
+                                    "{{ {}.update({}) }}",
+                                    "{{ [].pop() }}",
+                                    "{{ [1]|map(attribute='__class__')|list }}"};
+constexpr const char* kOtherFiles[] = {"{% include '/etc/passwd' %}", "{% import 'os' as os %}",
+                                       "{% from 'os' import system %}", "{% extends 'base' %}"};
+
 TEST(JinjaFaults, B7_NoWayToTheInterpreter) {
-  for (const char* source :
-       {"{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ [].__class__ }}", "{{ ()['__class__']['__base__'] }}",
-        "{{ {}|attr('__class__') }}", "{{ range.__globals__ }}", "{{ namespace.__init__.__globals__['os'] }}",
-        "{{ '{0.__class__}'.format(1) }}", "{{ '{0.__class__.__mro__}'.format('') }}",
-        "{{ cycler.__init__.__globals__ }}", "{{ self.__init__ }}{{ self._TemplateReference__context }}",
-        "{{ lipsum.__globals__ }}", "{{ ''['__class__'] }}", "{% for x in [1] %}{{ loop.__class__ }}{% endfor %}",
-        "{{ joiner().__init__ }}", "{{ messages.append(1) }}", "{{ {}.update({}) }}", "{{ [].pop() }}",
-        "{{ [1]|map(attribute='__class__')|list }}"}) {
-    EXPECT_EQ(outcome(source, {{"messages", {1}}}), "template_error") << source;
-  }
-  for (const char* source : {"{% include '/etc/passwd' %}", "{% import 'os' as os %}", "{% from 'os' import system %}",
-                             "{% extends 'base' %}"}) {
-    EXPECT_EQ(outcome(source), "template_unsupported") << source;
-  }
+  for (const char* source : kWaysOut) EXPECT_EQ(outcome(source, {{"messages", {1}}}), "template_error") << source;
+  for (const char* source : kOtherFiles) EXPECT_EQ(outcome(source), "template_unsupported") << source;
 }
+
+#ifdef __linux__
+// From here on, this process dies of opening a file, of starting a program and of making a socket.
+bool die_of_system_calls() {
+  std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const uint32_t call : {
+#ifdef __NR_open
+           __NR_open,
+#endif
+           __NR_openat, __NR_execve, __NR_execveat, __NR_socket}) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  }
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// The exit status of a process in which `body` runs so; 77 where the system has no such filter.
+int status_without_system_calls(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!die_of_system_calls()) ::_exit(77);
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(JinjaFaults, B7_NothingIsOpenedOrStarted) {
+  const int planted = status_without_system_calls([] { ::close(::open("/dev/null", O_RDONLY)); });
+  if (planted == 77) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(planted, -SIGSYS) << "it would be seen";
+  EXPECT_EQ(status_without_system_calls([] {
+              for (const char* source : kWaysOut) (void)outcome(source, {{"messages", {1}}});
+              for (const char* source : kOtherFiles) (void)outcome(source);
+            }),
+            0);
+}
+#endif
 
 TEST(JinjaFaults, B9_ErrorsSayWhere) {
   const auto parsed = ChatTemplate::parse("line one\n  {% if %}");
