@@ -15,6 +15,11 @@ import pytest
 from server import MIB, Server, complete, eventually, receive_all, refused, status_of, steady
 
 
+# What would run for seconds: none of it ends by itself while somebody waits for it to be cancelled.
+LONG = ("--context", "32768", "--streams", "1")
+ENDLESS = complete(max_tokens=30000, stream=True, ignore_eos=True)
+
+
 @pytest.mark.parametrize("depth", [65, 100_000])
 def test_D1_depth(api, depth):
     refused(api.post("/v1/completions", b"[" * depth + b"]" * depth), 400, "json_too_deep")
@@ -176,16 +181,12 @@ def test_D9_descriptors_run_out(program, nano):
 
 
 def test_D9_full_queue(program, nano):
-    with steady(program, nano, "--context", "2048", "--max-sequences", "1", "--max-queue", "1") as api:
-        body = api.post_bytes("/v1/completions", complete(max_tokens=2000, stream=True, ignore_eos=True))
-        held = [api.connect() for _ in range(2)]
-        for sock in held:
-            sock.sendall(body)
-            sock.recv(16)
-        statuses = [api.post("/v1/completions", complete(max_tokens=1, ignore_eos=True)) for _ in range(3)]
-        assert any(status == 429 and "retry-after" in fields for status, fields, _ in statuses)
-        for sock in held:
-            sock.close()
+    with steady(program, nano, *LONG, "--max-sequences", "1", "--max-queue", "1") as api:
+        with api.reading(ENDLESS), api.reading(ENDLESS):
+            assert eventually(lambda: api.metric("martlet_requests_queued") == 1)
+            for _ in range(3):
+                status, fields, body = api.post("/v1/completions", complete(max_tokens=1))
+                assert (status, body["error"]["code"]) == (429, "queue_full") and "retry-after" in fields
         assert api.idle()
 
 
@@ -207,11 +208,6 @@ def test_D10_reader_that_stops(api, more, limit):
 def reset(sock):
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
-
-
-# What would run for seconds: none of it ends by itself while somebody waits for it to be cancelled.
-LONG = ("--context", "32768", "--streams", "1")
-ENDLESS = complete(max_tokens=30000, stream=True, ignore_eos=True)
 
 
 # What shows that a request has come so far: the stream beside it and the one who asks count too.
