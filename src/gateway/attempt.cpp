@@ -28,20 +28,9 @@ bool is_event_name(const std::string& name) {
   return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == name.npos;
 }
 
-// An instance counts a request until this ends.
-class Lease {
- public:
-  Lease(Core& core, size_t instance) : core_(core), instance_(instance) {}
-  ~Lease() {
-    core_.dispatcher.release(instance_);
-    core_.settle();
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
- private:
-  Core& core_;
-  size_t instance_;
+struct Release {
+  Granted& granted;
+  ~Release() { granted.release(); }
 };
 
 Error network_error(const char* code, const char* text) {
@@ -65,18 +54,50 @@ net::HttpResponse Incoming::named(net::HttpResponse response, const Upstream* up
   return response;
 }
 
+Granted::Granted(Core& core, size_t instance) : core_(&core), instance_(instance), era_(breaker().era()) {}
+
+void Granted::swap(Granted& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(instance_, other.instance_);
+  std::swap(era_, other.era_);
+  std::swap(judged_, other.judged_);
+}
+
+void Granted::succeeded() {
+  judged_ = true;
+  breaker().succeeded(era_);
+}
+
+void Granted::failed(bool dead) {
+  judged_ = true;
+  breaker().failed(era_, dead, core_->now());
+}
+
+void Granted::abandoned() {
+  judged_ = true;
+  breaker().abandoned(era_);
+}
+
+void Granted::release() {
+  if (!core_) return;
+  if (!judged_) abandoned();
+  Core& core = *std::exchange(core_, nullptr);
+  core.dispatcher.release(instance_);
+  core.settle();
+}
+
 Attempt::Attempt(Incoming& incoming, Granted granted, Tries::Id id)
     : incoming_(incoming),
       core_(incoming.core),
-      granted_(granted),
+      granted_(std::move(granted)),
       id_(id),
-      upstream_index_(core_.dispatcher.instances()[granted.instance].upstream),
+      upstream_index_(core_.dispatcher.instances()[granted_.instance()].upstream),
       upstream_(core_.upstreams[upstream_index_]) {}
 
 asio::awaitable<Outcome> Attempt::run() {
-  const Lease lease(core_, granted_.instance);
+  const Release release{granted_};
   if (incoming_.left || outrun()) co_return failed({});
-  const std::shared_ptr<net::HttpPeer> peer = core_.peers[granted_.instance];
+  const std::shared_ptr<net::HttpPeer> peer = core_.peers[granted_.instance()];
   if (!peer) co_return failed(network_error("upstream_unreachable", "the upstream is not there"));
   const UpstreamTimeouts& timeouts = upstream_.config.timeouts;
   call_ = std::make_shared<net::HttpCall>(
@@ -177,7 +198,7 @@ Outcome Attempt::failed(Error error) {
 
 // That a request cannot become token ids is a property of this upstream: one that gets text may do what was asked for.
 Outcome Attempt::refused(Error error) {
-  breaker().abandoned(granted_.era);
+  granted_.abandoned();
   incoming_.tries.refused();
   core_.metrics.attempt(upstream_index_, "refused");
   return {false, std::move(error), std::nullopt};
@@ -185,16 +206,17 @@ Outcome Attempt::refused(Error error) {
 
 // What the failure of a request says of its instance.
 void Attempt::judge(const Error& error) {
-  if (incoming_.left || outrun() || says_nothing_of_health(error)) return breaker().abandoned(granted_.era);
-  const bool was_up = breaker().state() != Breaker::State::open;
-  breaker().failed(granted_.era, error.code == "upstream_unreachable", core_.now());
-  if (was_up && breaker().state() == Breaker::State::open) core_.note(upstream_index_, "down: " + error.text);
+  if (incoming_.left || outrun() || says_nothing_of_health(error)) return granted_.abandoned();
+  const Breaker& breaker = core_.dispatcher.instances()[granted_.instance()].breaker;
+  const bool was_up = breaker.state() != Breaker::State::open;
+  granted_.failed(error.code == "upstream_unreachable");
+  if (was_up && breaker.state() == Breaker::State::open) core_.note(upstream_index_, "down: " + error.text);
 }
 
 bool Attempt::speaks() {
   if (incoming_.tries.speaker() == id_) return true;
   if (!incoming_.tries.speaks(id_)) return false;
-  breaker().succeeded(granted_.era);
+  granted_.succeeded();
   core_.settle();
   upstream_.noted.clear();
   core_.metrics.first_byte(upstream_index_, core_.now() - incoming_.arrived);
@@ -206,7 +228,7 @@ void Attempt::learn(const AnswerFacts& facts) {
   upstream_.estimate.learn(incoming_.facts.prompt_bytes, facts.prompt_tokens);
   if (facts.drafted == 0) return;
   reported_ = true;
-  upstream_.drafts_told = DraftsTold::answers;
+  upstream_.answers_count_drafts = true;
   upstream_.drafts.saw(facts.drafted, facts.accepted, core_.now());
   show_drafts();
 }
@@ -215,7 +237,7 @@ void Attempt::learn(const AnswerFacts& facts) {
 void Attempt::learn_from_arrivals() {
   if (!upstream_.config.drafts || held_back_) return;
   const Time now = core_.now();
-  if (drafting_ && !reported_ && upstream_.drafts_told != DraftsTold::metrics) {
+  if (drafting_ && !reported_ && !core_.metrics_count_drafts[granted_.instance()]) {
     const DraftEstimate::Counts counts = arrivals_.counts(upstream_.config.draft_length);
     upstream_.drafts.saw(counts.drafted, counts.accepted, now);
   }
@@ -237,7 +259,7 @@ asio::awaitable<Outcome> Attempt::relay_refusal(const net::HttpAnswerHead& head)
   const std::string_view words = shows_key(*text) ? std::string_view() : *text;
   net::HttpResponse response = incoming_.named(refusal_response(head.status, words), &upstream_);
   if (incoming_.tries.running() > 1) {
-    breaker().succeeded(granted_.era);
+    granted_.succeeded();
     core_.metrics.attempt(upstream_index_, "refused");
     co_return Outcome{false, {}, std::move(response)};
   }

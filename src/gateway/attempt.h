@@ -53,10 +53,29 @@ struct Outcome {
   std::optional<net::HttpResponse> refusal;
 };
 
-// An instance that was granted, as it was then.
-struct Granted {
-  size_t instance;
-  Breaker::Era era;
+// An instance that was granted, as it was then. It counts the request until it is released, or this is gone; its
+// breaker hears what became of it, or that nothing did.
+class Granted {
+ public:
+  Granted(Core& core, size_t instance);
+  Granted(Granted&& other) noexcept { swap(other); }
+  Granted& operator=(Granted&& other) noexcept { return swap(other), *this; }
+  ~Granted() { release(); }
+
+  size_t instance() const { return instance_; }
+  void succeeded();
+  void failed(bool dead);
+  void abandoned();
+  void release();
+
+ private:
+  void swap(Granted& other) noexcept;
+  Breaker& breaker() const { return core_->dispatcher.instances()[instance_].breaker; }
+
+  Core* core_ = nullptr;  // null: released
+  size_t instance_ = 0;
+  Breaker::Era era_ = 0;
+  bool judged_ = false;
 };
 
 class Attempt {
@@ -99,11 +118,10 @@ class Attempt {
   // An upstream that shows its own key in an answer does not get it past us.
   bool shows_key(std::string_view text) const;
   std::string model_json() const;
-  Breaker& breaker() { return core_.dispatcher.instances()[granted_.instance].breaker; }
 
   Incoming& incoming_;
   Core& core_;
-  const Granted granted_;
+  Granted granted_;
   const Tries::Id id_;
   const size_t upstream_index_;
   Upstream& upstream_;

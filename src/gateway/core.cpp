@@ -61,6 +61,7 @@ Core::Core(GatewayConfig given, bool json_log)
       peers(dispatcher.instances().size()),
       not_up(peers.size()),
       being_prepared(peers.size()),
+      metrics_count_drafts(peers.size(), false),
       metrics(names(config)),
       log(json_log) {
   for (size_t u = 0; u < upstreams.size(); ++u) {

@@ -23,15 +23,12 @@
 
 namespace martlet::gateway {
 
-// Where an upstream counts its drafts.
-enum class DraftsTold { nowhere, answers, metrics };
-
 struct Upstream {
   UpstreamConfig config;
   TokenEstimate estimate;
   DraftRule drafts;
   PairedRates draft_rates;
-  DraftsTold drafts_told = DraftsTold::nowhere;
+  bool answers_count_drafts = false;
   std::shared_ptr<const TextModel> text;   // what makes its token ids; null: it gets text
   std::shared_ptr<net::TlsClient> tls;     // whom connections to it trust; null: plain http
   std::string version;                     // as it says when it is compared; may be empty
@@ -76,6 +73,7 @@ struct Core {
   std::vector<std::shared_ptr<net::HttpPeer>> peers;           // of each instance; null while it is nowhere
   std::vector<std::string> not_up;                             // of each instance: why the last probe failed
   std::vector<std::shared_ptr<net::HttpPeer>> being_prepared;  // of each instance: what is being warmed and compared
+  std::vector<bool> metrics_count_drafts;                      // of each instance
   Metrics metrics;
   server::AccessLog log;
   net::HttpServer* http = nullptr;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "gateway/buckets.h"
 
 namespace martlet::gateway {
@@ -11,6 +12,14 @@ namespace {
 
 Error unavailable(const char* code, const char* text) {
   return {ErrorKind::unavailable, code, text, ""};
+}
+
+Error none_can() {
+  return unavailable("no_upstream", "no upstream can serve this model now; try again soon");
+}
+
+Error waited_too_long() {
+  return unavailable("queue_timeout", "the request waited too long for a free upstream; try again soon");
 }
 
 // Rendezvous hashing (Thaler and Ravishankar, 1998): each prefix has an order of instances of its own, which stays
@@ -86,7 +95,7 @@ Dispatcher::Ticket Dispatcher::request(Wish wish, Time now, Grant grant) {
     start(instance);
     grant(instance);
   } else if (found == Found::nothing) {
-    grant(unavailable("no_upstream", "no upstream can serve this model now; try again soon"));
+    grant(none_can());
   } else if (static_cast<size_t>(std::count_if(queue_.begin(), queue_.end(), same_model)) >= options_.queue) {
     grant(unavailable("queue_full", "too many requests are waiting; try again soon"));
   } else {
@@ -120,10 +129,8 @@ void Dispatcher::settle(Time now) {
     if (found == Found::one) {
       start(instance);
       grant(instance);
-    } else if (found == Found::nothing) {
-      grant(unavailable("no_upstream", "no upstream can serve this model now; try again soon"));
     } else {
-      grant(unavailable("queue_timeout", "the request waited too long for a free upstream; try again soon"));
+      grant(insist([&] { return found == Found::nothing ? none_can() : waited_too_long(); }));
     }
     it = queue_.begin();
   }

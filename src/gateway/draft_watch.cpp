@@ -3,14 +3,13 @@
 #include <optional>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "gateway/answer.h"
 #include "gateway/ask.h"
 #include "gateway/draft_counters.h"
+#include "gateway/spawn.h"
 
 namespace martlet::gateway {
 
@@ -48,7 +47,7 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
   Upstream& upstream = core.upstreams[index];
   asio::steady_timer timer(*core.io);
   Reading reading;
-  while (!core.closing && upstream.drafts_told != DraftsTold::answers) {
+  while (!core.closing && !upstream.answers_count_drafts) {
     timer.expires_after(kInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
     // A process that was started anew counts from nothing.
@@ -57,15 +56,13 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
     Asked asked = co_await ask_upstream(core, reading.peer, upstream.config, "/metrics", "");
     if (asked.status == 0 || reading.peer != core.peers[instance]) continue;
     const std::optional<DraftCounters> now = asked.status == 200 ? read_draft_counters(asked.body) : std::nullopt;
-    if (upstream.drafts_told == DraftsTold::answers) continue;
+    // Until it counts (again) the pace of its streams has to tell.
+    core.metrics_count_drafts[instance] = now.has_value();
     if (!now) {
-      // Until it counts again the pace of its streams has to tell.
-      if (upstream.drafts_told == DraftsTold::metrics) upstream.drafts_told = DraftsTold::nowhere;
       reading.last.reset();
       if (counts_none(asked)) reading.again = core.now() + kPause;
       continue;
     }
-    upstream.drafts_told = DraftsTold::metrics;
     if (reading.last && now->drafted >= reading.last->drafted) learn(core, index, *reading.last, *now);
     reading.last = now;
   }
@@ -75,7 +72,7 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
 
 void watch_drafts(Core& core) {
   for (size_t i = 0; i < core.peers.size(); ++i) {
-    if (core.upstream_of(i).config.drafts) asio::co_spawn(*core.io, watch(core, i), asio::detached);
+    if (core.upstream_of(i).config.drafts) spawn_until_done(*core.io, [&core, i] { return watch(core, i); });
   }
 }
 

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "gateway/answer.h"
 #include "gateway/attempt.h"
 #include "gateway/on_worker.h"
+#include "gateway/spawn.h"
+#include "net/sse.h"
 #include "server/error_response.h"
 
 namespace martlet::gateway {
@@ -27,6 +27,13 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kInlineBody = 64u << 10;  // larger ones are parsed on a worker
 constexpr std::chrono::hours kLong{24};
 
+// There was no memory to answer with what was asked for: the client hears it, in an event where its answer has begun.
+void tell_of_starvation(net::Exchange& exchange) {
+  insist([&] { exchange.reply(server::error_response(out_of_memory())); });
+  insist([&] { exchange.write(net::sse_event(cut_event(out_of_memory()))); });
+  exchange.end(true);
+}
+
 class Forward : public std::enable_shared_from_this<Forward> {
  public:
   Forward(Core& core, std::shared_ptr<net::Exchange> exchange, RequestFacts facts, size_t model)
@@ -39,8 +46,9 @@ class Forward : public std::enable_shared_from_this<Forward> {
   void start() {
     incoming_.exchange->on_close([self = shared_from_this()] { self->leave(); });
     incoming_.exchange->on_taken([self = shared_from_this()] { self->incoming_.taken.cancel(); });
-    asio::co_spawn(
-        *core_.io, [self = shared_from_this()] { return self->run(); }, asio::detached);
+    spawn(
+        *core_.io, [self = shared_from_this()] { return self->run(); },
+        [self = shared_from_this()] { self->starve(); });
   }
 
  private:
@@ -57,8 +65,7 @@ class Forward : public std::enable_shared_from_this<Forward> {
   std::optional<Granted> take_free();
   void cancel_others();
   void leave();
-  // An instance of a grant, and the era that its breaker is in at that moment.
-  Granted as_granted(size_t instance) const { return {instance, core_.dispatcher.instances()[instance].breaker.era()}; }
+  void starve();
 
   Core& core_;
   Incoming incoming_;
@@ -86,25 +93,37 @@ void Forward::leave() {
   for (const auto& attempt : attempts_) attempt->cancel();
 }
 
+void Forward::starve() {
+  tell_of_starvation(*incoming_.exchange);
+  leave();
+}
+
 void Forward::cancel_others() {
   for (const auto& attempt : attempts_) {
     if (incoming_.tries.outrun(attempt->id())) attempt->cancel();
   }
 }
 
+// A place in the queue, for as long as somebody stands there.
+struct Waiting {
+  Dispatcher& dispatcher;
+  Dispatcher::Ticket ticket;
+  ~Waiting() { dispatcher.withdraw(ticket); }
+};
+
 asio::awaitable<Result<Granted>> Forward::acquire() {
   std::optional<Result<Granted>> granted;
   const Time since = core_.now();
-  const Dispatcher::Ticket ticket = core_.dispatcher.request(wish_, since, [&](Result<size_t> instance) {
-    if (instance) granted = as_granted(*instance);
-    if (!instance) granted = std::move(instance.error());
+  const auto take = [&](Result<size_t> instance) {
+    if (instance) granted.emplace(Granted(core_, *instance));
+    if (!instance) granted.emplace(std::move(instance.error()));
     wake_.cancel();
-  });
+  };
+  const Waiting waiting{core_.dispatcher, core_.dispatcher.request(wish_, since, take)};
   while (!granted && !incoming_.left) {
     wake_.expires_after(kLong);
     co_await wake_.async_wait(kTuple);
   }
-  core_.dispatcher.withdraw(ticket);
   core_.metrics.queued(core_.now() - since);
   if (!granted) co_return Error{ErrorKind::unavailable, "cancelled", "the client has left", ""};
   co_return std::move(*granted);
@@ -114,16 +133,16 @@ asio::awaitable<Result<Granted>> Forward::acquire() {
 std::optional<Granted> Forward::take_free() {
   std::optional<Granted> granted;
   const auto take = [&](Result<size_t> instance) {
-    if (instance) granted = as_granted(*instance);
+    if (instance) granted.emplace(core_, *instance);
   };
-  core_.dispatcher.withdraw(core_.dispatcher.request(wish_, core_.now(), take));
+  const Waiting waiting{core_.dispatcher, core_.dispatcher.request(wish_, core_.now(), take)};
   return granted;
 }
 
 std::shared_ptr<Attempt> Forward::begin(Granted granted, Duration patience) {
-  wish_.tried.push_back(granted.instance);
+  wish_.tried.push_back(granted.instance());
   const Tries::Id id = incoming_.tries.began(core_.now(), patience);
-  return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, granted, id));
+  return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, std::move(granted), id));
 }
 
 // An answer comes before an upstream's refusal, that before a failure, of which the last counts. That an upstream
@@ -148,26 +167,33 @@ asio::awaitable<void> Forward::run_beside(std::shared_ptr<Attempt> attempt) {
 }
 
 void Forward::launch(Granted granted, Duration patience) {
-  asio::co_spawn(
-      *core_.io, [self = shared_from_this(), attempt = begin(granted, patience)] { return self->run_beside(attempt); },
-      asio::detached);
+  const auto lost = [self = shared_from_this()] {
+    self->incoming_.tries.ended();
+    self->starve();
+  };
+  spawn(
+      *core_.io,
+      [self = shared_from_this(), attempt = begin(std::move(granted), patience)] { return self->run_beside(attempt); },
+      lost);
 }
 
 // One attempt; a second beside it when the first keeps the client waiting for longer than its upstream may.
 asio::awaitable<void> Forward::race(Granted granted) {
   Tries& tries = incoming_.tries;
-  const size_t upstream = core_.dispatcher.instances()[granted.instance].upstream;
+  const size_t upstream = core_.dispatcher.instances()[granted.instance()].upstream;
   const Duration patience = core_.upstreams[upstream].config.hedge_after;
   if (patience == Duration{} || tries.begun() > 0) {
-    const std::shared_ptr<Attempt> attempt = begin(granted, Duration{});
+    const std::shared_ptr<Attempt> attempt = begin(std::move(granted), Duration{});
     Outcome outcome = co_await attempt->run();
     take(*attempt, std::move(outcome));
     co_return;
   }
-  launch(granted, patience);
+  launch(std::move(granted), patience);
   while (tries.running() > 0) {
     if (tries.hedges(core_.now())) {
-      if (const auto other = incoming_.left ? std::nullopt : take_free()) launch(*other, Duration{});
+      std::optional<Granted> other;
+      if (!incoming_.left) other = take_free();
+      if (other) launch(std::move(*other), Duration{});
       continue;
     }
     wake_.expires_at(tries.due().value_or(core_.now() + kLong));
@@ -189,7 +215,7 @@ asio::awaitable<void> Forward::run() {
       break;
     }
     if (!attempts_.empty()) core_.metrics.failover(attempts_.back()->upstream());
-    co_await race(*granted);
+    co_await race(std::move(*granted));
   }
   if (outcome_.answered || incoming_.left) co_return;
   net::HttpResponse response = outcome_.refusal ? std::move(*outcome_.refusal)
@@ -225,7 +251,9 @@ asio::awaitable<void> inspect_beside(Core& core, std::shared_ptr<net::Exchange> 
 void forward(Core& core, std::shared_ptr<net::Exchange> exchange) {
   const std::string& body = exchange->request().body;
   if (body.size() <= kInlineBody) return begin(core, exchange, inspect_request(body));
-  asio::co_spawn(*core.io, inspect_beside(core, exchange), asio::detached);
+  spawn(
+      *core.io, [&core, exchange] { return inspect_beside(core, exchange); },
+      [exchange] { tell_of_starvation(*exchange); });
 }
 
 }  // namespace martlet::gateway

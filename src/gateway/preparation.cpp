@@ -5,8 +5,6 @@
 #include <optional>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/parse.hpp>
@@ -16,6 +14,7 @@
 #include "gateway/ask.h"
 #include "gateway/on_worker.h"
 #include "gateway/questions.h"
+#include "gateway/spawn.h"
 #include "gateway/token_prompt.h"
 
 namespace martlet::gateway {
@@ -258,10 +257,12 @@ void serve(Core& core, size_t index, const Preparation& preparation, bool fresh)
   core.settle();
 }
 
-asio::awaitable<void> run(Core& core, size_t index, bool fresh) {
-  const std::shared_ptr<net::HttpPeer> peer = core.peers[index];
-  core.being_prepared[index] = peer;
+asio::awaitable<void> run(Core& core, size_t index, std::shared_ptr<net::HttpPeer> peer, bool fresh) {
   Preparation preparation(core, index);
+  if (peer != core.peers[index]) {
+    if (core.being_prepared[index] == peer) core.being_prepared[index] = nullptr;
+    co_return;
+  }
   const size_t upstream = core.dispatcher.instances()[index].upstream;
   const UpstreamConfig& config = core.upstreams[upstream].config;
   const bool ours = config.supervised() || config.kind == UpstreamKind::martlet;
@@ -326,13 +327,16 @@ asio::awaitable<void> elect_later(Core& core, size_t model) {
 void prepare(Core& core, size_t instance) {
   // Slow to start, it may seem to go and come meanwhile.
   if (core.being_prepared[instance] && core.being_prepared[instance] == core.peers[instance]) return;
-  asio::co_spawn(*core.io, run(core, instance, core.dispatcher.instances()[instance].preparing), asio::detached);
+  const bool fresh = core.dispatcher.instances()[instance].preparing;
+  core.being_prepared[instance] = core.peers[instance];
+  spawn_until_done(*core.io,
+                   [&core, instance, peer = core.peers[instance], fresh] { return run(core, instance, peer, fresh); });
 }
 
 void watch_upstreams(Core& core) {
   for (size_t u = 0; u < core.upstreams.size(); ++u) {
-    if (core.needs_comparison(u)) asio::co_spawn(*core.io, watch_version(core, u), asio::detached);
-    if (core.upstreams[u].text) asio::co_spawn(*core.io, watch_ids(core, u), asio::detached);
+    if (core.needs_comparison(u)) spawn_until_done(*core.io, [&core, u] { return watch_version(core, u); });
+    if (core.upstreams[u].text) spawn_until_done(*core.io, [&core, u] { return watch_ids(core, u); });
   }
 }
 
@@ -343,7 +347,7 @@ void Core::saw(size_t upstream, Fingerprint fingerprint) {
     return other.fingerprint && other.config.serves == upstreams[upstream].config.serves;
   });
   upstreams[upstream].fingerprint = std::move(fingerprint);
-  if (first) asio::co_spawn(*io, elect_later(*this, model), asio::detached);
+  if (first) spawn_until_done(*io, [this, model] { return elect_later(*this, model); });
   elect(model, false);
 }
 

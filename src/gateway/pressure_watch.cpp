@@ -1,10 +1,10 @@
 #include "gateway/pressure_watch.h"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
+#include "gateway/spawn.h"
 
 namespace martlet::gateway {
 
@@ -20,26 +20,40 @@ std::string mib(int64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
-asio::awaitable<void> watch(Core& core, Supervisor& supervisor, PressureSources sources) {
-  asio::steady_timer timer(*core.io);
-  PressureRule rule(core.config.pressure);
+// What is known of memory, which outlives a look that finds none for itself.
+struct Seen {
+  explicit Seen(const PressureOptions& options, PressureSources sources) : sources(std::move(sources)), rule(options) {}
+
+  PressureSources sources;
+  PressureRule rule;
   int64_t least = 0;  // bytes available when memory became critical
   net::MemoryPressure said = net::MemoryPressure::none;
-  for (int look = 0; !core.closing; ++look) {
-    const net::MemoryUse use = sources.use->read();
-    if (look % kLooksAPressure == 0) said = sources.pressure->read();
-    const double reading = reading_of(use.share(), said, core.config.pressure);
-    const Pressure before = rule.level(), level = rule.update(reading, core.now());
-    core.metrics.memory(use.share(), static_cast<int>(level));
-    if (level != before) {
-      core.log.note(std::string("memory pressure: ") + kLevels[static_cast<size_t>(level)] + ", " + mib(use.available) +
-                    " available, the system says " + net::name_of(said) +
-                    (before == Pressure::critical ? ", " + mib(use.available - least) + " came back" : ""));
-      if (level == Pressure::critical) least = use.available;
-      core.dispatcher.set_pressure(level);
-      supervisor.allow_unbounded(level != Pressure::critical);
-      core.settle();
-    }
+};
+
+void note(Core& core, const Seen& seen, Pressure before, const net::MemoryUse& use) {
+  core.log.note(std::string("memory pressure: ") + kLevels[static_cast<size_t>(seen.rule.level())] + ", " +
+                mib(use.available) + " available, the system says " + net::name_of(seen.said) +
+                (before == Pressure::critical ? ", " + mib(use.available - seen.least) + " came back" : ""));
+}
+
+void look(Core& core, Supervisor& supervisor, Seen& seen, bool ask) {
+  const net::MemoryUse use = seen.sources.use->read();
+  if (ask) seen.said = seen.sources.pressure->read();
+  const double reading = reading_of(use.share(), seen.said, core.config.pressure);
+  const Pressure before = seen.rule.level(), level = seen.rule.update(reading, core.now());
+  core.metrics.memory(use.share(), static_cast<int>(level));
+  if (level == before) return;
+  core.dispatcher.set_pressure(level);
+  supervisor.allow_unbounded(level != Pressure::critical);
+  if_memory_allows([&] { note(core, seen, before, use); });
+  if (level == Pressure::critical) seen.least = use.available;
+  core.settle();
+}
+
+asio::awaitable<void> watch(Core& core, Supervisor& supervisor, std::shared_ptr<Seen> seen) {
+  asio::steady_timer timer(*core.io);
+  for (int looks = 0; !core.closing; ++looks) {
+    look(core, supervisor, *seen, looks % kLooksAPressure == 0);
     timer.expires_after(kLook);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
   }
@@ -48,7 +62,8 @@ asio::awaitable<void> watch(Core& core, Supervisor& supervisor, PressureSources 
 }  // namespace
 
 void watch_pressure(Core& core, Supervisor& supervisor, PressureSources sources) {
-  asio::co_spawn(*core.io, watch(core, supervisor, std::move(sources)), asio::detached);
+  const auto seen = std::make_shared<Seen>(core.config.pressure, std::move(sources));
+  spawn_until_done(*core.io, [&core, &supervisor, seen] { return watch(core, supervisor, seen); });
 }
 
 PressureSources make_pressure_sources(const GatewayConfig& config) {

@@ -1,10 +1,10 @@
 #include "gateway/prober.h"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
+#include "gateway/spawn.h"
 
 namespace martlet::gateway {
 
@@ -67,7 +67,7 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
       const bool busy = instance.running > 0 || core.being_prepared[index];
       if (peer == core.peers[index]) instance.breaker.probed(found.result, busy, core.now());
       const Breaker::State after = instance.breaker.state();
-      tell(core, index, before, found.reason);
+      if_memory_allows([&] { tell(core, index, before, found.reason); });
       if (before != after && Breaker::is_up(after)) came_up(index);
     }
     core.settle();  // the queue's time limit is kept here too
@@ -80,7 +80,7 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
 
 void start_probes(Core& core, std::function<void(size_t)> came_up) {
   for (size_t i = 0; i < core.peers.size(); ++i) {
-    asio::co_spawn(*core.io, watch(core, i, came_up), asio::detached);
+    spawn_until_done(*core.io, [&core, i, came_up] { return watch(core, i, came_up); });
   }
 }
 

@@ -5,10 +5,10 @@
 #include <thread>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
+#include "gateway/spawn.h"
 
 namespace martlet::gateway {
 
@@ -29,6 +29,19 @@ std::string with_port(std::string word, uint16_t port) {
   }
   return word;
 }
+
+// Nothing new is sent to an instance for as long as this lives.
+class Draining {
+ public:
+  explicit Draining(Dispatcher::Instance& instance)
+      : instance_(instance), before_(std::exchange(instance.draining, true)) {}
+  Draining(const Draining&) = delete;
+  ~Draining() { instance_.draining = before_; }
+
+ private:
+  Dispatcher::Instance& instance_;
+  const bool before_;
+};
 
 }  // namespace
 
@@ -65,8 +78,7 @@ Status Supervisor::prepare() {
 
 void Supervisor::start() {
   for (const auto& worker : workers_) {
-    asio::co_spawn(
-        *core_.io, [this, w = worker.get()] { return look_after(*w); }, asio::detached);
+    spawn_until_done(*core_.io, [this, w = worker.get()] { return look_after(*w); });
   }
 }
 
@@ -91,12 +103,13 @@ bool Supervisor::launch(Worker& worker) {
   if (!port) return core_.note(instance.upstream, port.error().text), false;
   std::vector<std::string> command;
   for (const std::string& word : config.command) command.push_back(with_port(word, *port));
+  auto peer = std::make_shared<net::HttpPeer>("127.0.0.1", *port);
   auto process = net::ChildProcess::start(command, log_of(worker));
   if (!process) return core_.note(instance.upstream, process.error().text + ": " + process.error().where), false;
   worker.process = std::move(*process);
   instance.breaker.reset();
   instance.preparing = true;
-  core_.peers[worker.instance] = std::make_shared<net::HttpPeer>("127.0.0.1", *port);
+  core_.peers[worker.instance] = std::move(peer);
   if (std::exchange(worker.started_before, true)) core_.metrics.restarted(instance.upstream);
   core_.note(instance.upstream, "started");
   return true;
@@ -125,7 +138,8 @@ bool Supervisor::runs(const Worker& worker) const {
 
 // From a start to the end of that process, whoever brings it about.
 asio::awaitable<void> Supervisor::run_once(Worker& worker) {
-  const bool launched = launch(worker);
+  // One may run already: whoever looked after it found no memory to go on with.
+  const bool launched = worker.process || launch(worker);
   if (!launched) co_return;
   Dispatcher::Instance& instance = core_.dispatcher.instances()[worker.instance];
   const size_t upstream = instance.upstream;
@@ -152,7 +166,7 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
 asio::awaitable<void> Supervisor::retire(Worker& worker) {
   Dispatcher::Instance& instance = core_.dispatcher.instances()[worker.instance];
   const milliseconds grace = core_.upstreams[instance.upstream].config.timeouts.stop;
-  const bool was_draining = std::exchange(instance.draining, true);
+  const Draining draining(instance);
   core_.note(instance.upstream, "stopping");
   core_.settle();
   Time end = core_.now() + grace;
@@ -163,7 +177,6 @@ asio::awaitable<void> Supervisor::retire(Worker& worker) {
   while (runs(worker) && core_.now() < end) co_await pause(kLook);
   if (core_.closing) co_return;
   worker.process->kill();
-  instance.draining = was_draining;
 }
 
 void Supervisor::stop() {

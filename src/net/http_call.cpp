@@ -7,6 +7,8 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/out_of_memory.h"
+
 namespace martlet::net {
 
 // As in http_connection.cpp: every co_await stands alone in its statement (g++ 12).
@@ -80,7 +82,7 @@ void HttpCall::disarm() {
 void HttpCall::tick() {
   ticking_ = true;
   timer_.expires_at(deadline_);
-  timer_.async_wait([self = weak_from_this()](boost::system::error_code ec) {
+  const auto fire = [self = weak_from_this()](boost::system::error_code ec) {
     const auto call = self.lock();
     if (ec || !call) return;
     call->ticking_ = false;
@@ -88,7 +90,9 @@ void HttpCall::tick() {
     if (call->deadline_ > Clock::now()) return call->tick();
     call->late_ = true;
     call->close();
-  });
+  };
+  // Called by itself, it has nobody above it who would notice that there is no deadline any more.
+  insist([&] { timer_.async_wait(fire); });
 }
 
 Error HttpCall::failure(const char* code, const char* text) const {

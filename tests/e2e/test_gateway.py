@@ -226,11 +226,11 @@ def test_a_competitor_may_lose_fail_or_be_the_only_one_that_answers(hedged):
     a, b, gateway = hedged
     ask = lambda: gateway.post("/v1/chat/completions", CHAT)
     assert ask()[2]["from"] == "a" and not b.requests, "fast enough"
-    a.first_delay, b.first_delay = 0.5, 3
+    a.first_delay, b.first_delay = 1, 5
     assert ask()[2]["from"] == "a" and len(b.requests) == 1
     b.first_delay, b.mode = 0, 500
     assert ask()[2]["from"] == "a"
-    a.mode, b.mode, b.first_delay = 500, "ok", 0.6
+    a.mode, a.first_delay, b.mode, b.first_delay = 500, 0.5, "ok", 0.6
     assert ask()[2]["from"] == "b"
     # One that refuses does not speak for another that is still being asked.
     a.mode, a.first_delay, b.mode, b.first_delay = "ok", 0.6, 413, 0

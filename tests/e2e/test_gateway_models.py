@@ -126,8 +126,9 @@ def test_what_cannot_be_sent_as_token_ids_is_asked_of_others(program, nano):
         with_ids = lambda stub, **how: tokenized(stub.name, stub.url, nano, **alike | how)
         with Gateway(program, {"upstreams": [with_text(hedge_after_ms=200), with_ids(ids, standby=True)]}).wait_up() as gateway:
             ask = lambda body: gateway.post("/v1/chat/completions", body)
-            text.first_delay = 0.6
+            text.first_delay = 3
             assert ask(CHAT | {"model": "nano"})[2]["from"] == "ids", "the faster one"
+            text.first_delay = 0.6
             status, _, answer = ask(tools)
             assert status == 200 and answer["from"] == "text", "asked beside it in vain"
             text.first_delay, text.mode = 0, 500
