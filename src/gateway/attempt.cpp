@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -151,13 +152,15 @@ net::HttpCallRequest Attempt::request_for(std::string& body) const {
   out.target = config.base + (shape_ ? "/v1/completions" : from.path);
   out.body = body;
   // A list of its own, not the client's less some: no key, cookie or hop-by-hop field can slip through.
-  out.fields = {{"content-type", "application/json"},
-                {"accept", incoming_.facts.stream ? "text/event-stream" : "application/json"},
-                {"x-request-id", trace.request_id},
-                {"traceparent", trace.traceparent},
-                {"via", (from.has("via") ? std::string(from.field("via")) + ", " : "") + "1.1 " + core_.id}};
-  if (!trace.tracestate.empty()) out.fields.push_back({"tracestate", trace.tracestate});
-  if (!config.api_key.empty()) out.fields.push_back({"authorization", "Bearer " + config.api_key});
+  const auto add = [&](const char* name, std::string value) { out.fields.push_back({name, std::move(value)}); };
+  out.fields.reserve(7);
+  add("content-type", "application/json");
+  add("accept", incoming_.facts.stream ? "text/event-stream" : "application/json");
+  add("x-request-id", trace.request_id);
+  add("traceparent", trace.traceparent);
+  add("via", (from.has("via") ? std::string(from.field("via")) + ", " : "") + "1.1 " + core_.id);
+  if (!trace.tracestate.empty()) add("tracestate", trace.tracestate);
+  if (!config.api_key.empty()) add("authorization", "Bearer " + config.api_key);
   return out;
 }
 
@@ -283,12 +286,14 @@ asio::awaitable<Outcome> Attempt::relay_whole(int status) {
     text = std::move(*chat);
   }
   if (!speaks()) co_return failed({});
-  learn(facts);
-  core_.metrics.attempt(upstream_index_, "answered");
   net::HttpResponse response;
   response.status = status;
   response.body = with_member_replaced(*text, "model", model_json());
   incoming_.exchange->reply(incoming_.named(std::move(response), &upstream_));
+  // It is written first: the client does not wait while we learn from it and clear up.
+  co_await asio::post(asio::use_awaitable);
+  learn(facts);
+  core_.metrics.attempt(upstream_index_, "answered");
   co_return Outcome{true, {}, std::nullopt};
 }
 

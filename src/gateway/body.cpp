@@ -106,10 +106,15 @@ Result<int64_t> answer_limit(const json::object& body) {
   return 0;
 }
 
-int64_t number_at(const json::value& value, std::string_view pointer) {
-  json::error_code ec;
-  const json::value* found = value.find_pointer(pointer, ec);
+const json::value* member(const json::value* object, const char* name) {
+  const json::object* members = object ? object->if_object() : nullptr;
+  return members ? members->if_contains(name) : nullptr;
+}
+
+int64_t number_in(const json::value* object, const char* name) {
+  const json::value* found = member(object, name);
   if (!found || !found->is_number()) return 0;
+  json::error_code ec;
   const int64_t number = found->to_number<int64_t>(ec);
   return ec || number < 0 ? 0 : number;
 }
@@ -165,17 +170,16 @@ bool inspect_answer(std::string_view text, AnswerFacts& out) {
   const json::value* error = value.get_object().if_contains("error");
   out.error = error && !error->is_null();
   // OpenAI's usage, Martlet's beside it, and llama-server's timings.
-  if (const int64_t tokens = number_at(value, "/usage/prompt_tokens")) out.prompt_tokens = tokens;
-  const int64_t accepted = number_at(value, "/usage/completion_tokens_details/accepted_prediction_tokens");
-  const int64_t rejected = number_at(value, "/usage/completion_tokens_details/rejected_prediction_tokens");
-  const int64_t martlets = number_at(value, "/usage/completion_tokens_details/drafted_tokens");
-  const int64_t drafted = number_at(value, "/timings/draft_n");
+  const json::value *usage = member(&value, "usage"), *details = member(usage, "completion_tokens_details");
+  const json::value* timings = member(&value, "timings");
+  if (const int64_t tokens = number_in(usage, "prompt_tokens")) out.prompt_tokens = tokens;
+  const int64_t accepted = number_in(details, "accepted_prediction_tokens");
+  const int64_t rejected = number_in(details, "rejected_prediction_tokens");
+  const int64_t martlets = number_in(details, "drafted_tokens");
+  const int64_t drafted = number_in(timings, "draft_n");
   if (accepted + rejected > 0) out.drafted = accepted + rejected, out.accepted = accepted;
-  if (martlets > 0) {
-    out.drafted = martlets;
-    out.accepted = number_at(value, "/usage/completion_tokens_details/accepted_tokens");
-  }
-  if (drafted > 0) out.drafted = drafted, out.accepted = number_at(value, "/timings/draft_n_accepted");
+  if (martlets > 0) out.drafted = martlets, out.accepted = number_in(details, "accepted_tokens");
+  if (drafted > 0) out.drafted = drafted, out.accepted = number_in(timings, "draft_n_accepted");
   return true;
 }
 

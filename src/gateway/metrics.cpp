@@ -6,6 +6,9 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <map>
+#include <string_view>
+
 #include "gateway/dispatcher.h"
 
 namespace martlet::gateway {
@@ -48,6 +51,10 @@ struct Metrics::Families {
   prometheus::Family<Histogram>& first_byte =
       histograms("martlet_gateway_first_byte_seconds", "From arrival to the answer's first byte, queue included.");
 
+  // Found already: to look one up by its labels costs more than to count.
+  std::map<std::pair<size_t, std::string_view>, prometheus::Counter*> attempt_counters;
+  std::vector<Histogram*> first_byte_histograms;
+
   Counters& counters(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
@@ -62,6 +69,7 @@ struct Metrics::Families {
 
 Metrics::Metrics(std::vector<std::string> upstreams) : families_(std::make_unique<Families>()) {
   families_->names = std::move(upstreams);
+  families_->first_byte_histograms.resize(families_->names.size());
 }
 Metrics::~Metrics() = default;
 
@@ -71,7 +79,9 @@ void Metrics::request(const char* route, int status, std::chrono::nanoseconds to
 }
 
 void Metrics::attempt(size_t upstream, const char* outcome) {
-  families_->attempts.Add({{"upstream", families_->names[upstream]}, {"outcome", outcome}}).Increment();
+  prometheus::Counter*& counter = families_->attempt_counters[{upstream, outcome}];
+  if (!counter) counter = &families_->attempts.Add({{"upstream", families_->names[upstream]}, {"outcome", outcome}});
+  counter->Increment();
 }
 void Metrics::failover(size_t from) {
   families_->failovers.Add(families_->of(from)).Increment();
@@ -80,7 +90,9 @@ void Metrics::queued(std::chrono::nanoseconds waited) {
   families_->queue_seconds.Observe(seconds(waited));
 }
 void Metrics::first_byte(size_t upstream, std::chrono::nanoseconds since_arrival) {
-  families_->first_byte.Add(families_->of(upstream), kSeconds).Observe(seconds(since_arrival));
+  Histogram*& histogram = families_->first_byte_histograms[upstream];
+  if (!histogram) histogram = &families_->first_byte.Add(families_->of(upstream), kSeconds);
+  histogram->Observe(seconds(since_arrival));
 }
 void Metrics::restarted(size_t upstream) {
   families_->restarts.Add(families_->of(upstream)).Increment();

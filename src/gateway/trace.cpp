@@ -36,7 +36,12 @@ std::string random_hex(size_t bytes) {
   static thread_local std::mt19937_64 generator{std::random_device{}()};
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
-  for (size_t i = 0; i < 2 * bytes; ++i) out += kDigits[generator() & 15];
+  out.reserve(2 * bytes);
+  uint64_t bits = 0;
+  for (size_t i = 0; i < 2 * bytes; ++i, bits >>= 4) {
+    if (i % 16 == 0) bits = generator();
+    out += kDigits[bits & 15];
+  }
   return out;
 }
 

@@ -22,19 +22,24 @@ namespace {
 
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kIdleConnections = 64;
+constexpr size_t kHeadBytes = 512;             // more than most heads have
 constexpr std::chrono::seconds kIdleTime{15};  // shorter than common servers keep theirs
 
 std::string head_bytes(const HttpCallRequest& request, const HttpPeer& peer) {
   const bool v6 = peer.host().find(':') != std::string::npos;
-  std::string out = request.method + " " + request.target + " HTTP/1.1\r\nhost: ";
+  std::string out;
+  out.reserve(kHeadBytes);
+  out += request.method;
+  (out += " ") += request.target;
+  out += " HTTP/1.1\r\nhost: ";
   out += v6 ? "[" + peer.host() + "]" : peer.host();
   if (peer.port() != (peer.tls() ? 443 : 80)) out += ":" + std::to_string(peer.port());
   out += "\r\n";
-  for (const HttpField& field : request.fields) out += field.name + ": " + field.value + "\r\n";
+  for (const HttpField& field : request.fields) (((out += field.name) += ": ") += field.value) += "\r\n";
   if (!request.body.empty() || request.method == "POST") {
     out += "content-length: " + std::to_string(request.body.size()) + "\r\n";
   }
-  return out + "\r\n";
+  return out += "\r\n";
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/out_of_memory.h"
@@ -44,8 +44,8 @@ bool has_large_body(const HttpRequest& head) {
 
 // An answer in one piece. HEAD asks for everything but the body.
 std::string whole_answer(const HttpRequest* request, const HttpResponse& response, bool keep_alive) {
-  const std::string head = response_head(response, Framing::length, keep_alive);
-  return request && request->method == "HEAD" ? head : head + response.body;
+  std::string out = response_head(response, Framing::length, keep_alive);
+  return request && request->method == "HEAD" ? out : out += response.body;
 }
 
 std::string random_id() {
@@ -249,11 +249,11 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   co_return co_await answer(make_exchange(std::move(parser.request())));
 }
 
-// Any thread may wake the writer: the timer is only touched on the I/O thread.
+// Any thread may wake the writer: the timer is only touched on the I/O thread. Who is there already wakes it at once.
 std::shared_ptr<Exchange> HttpConnection::make_exchange(HttpRequest request) {
   auto wake = [self = weak_from_this(), executor = socket_.get_executor()] {
     insist([&] {
-      asio::post(executor, [self] {
+      asio::dispatch(executor, [self] {
         if (auto connection = self.lock()) connection->on_wake();
       });
     });

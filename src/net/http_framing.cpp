@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+
 namespace martlet::net {
 namespace {
+
+constexpr size_t kHeadBytes = 512;  // more than most heads have
 
 struct Reason {
   int status;
@@ -41,13 +45,20 @@ const char* reason(int status) {
 }  // namespace
 
 std::string response_head(const HttpResponse& response, Framing framing, bool keep_alive) {
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\ncontent-type: {}\r\n", response.status, reason(response.status),
-                                response.content_type);
-  if (framing == Framing::length) out += fmt::format("content-length: {}\r\n", response.body.size());
-  if (framing == Framing::chunked) out += "transfer-encoding: chunked\r\n";
-  for (const HttpField& field : response.fields) out += field.name + ": " + field.value + "\r\n";
-  out += keep_alive ? "connection: keep-alive\r\n" : "connection: close\r\n";
-  return out + "\r\n";
+  std::string out;
+  out.reserve(kHeadBytes);
+  const auto line = [&](std::initializer_list<std::string_view> parts) {
+    for (const std::string_view part : parts) out += part;
+    out += "\r\n";
+  };
+  line({"HTTP/1.1 ", std::to_string(response.status), " ", reason(response.status)});
+  line({"content-type: ", response.content_type});
+  if (framing == Framing::length) line({"content-length: ", std::to_string(response.body.size())});
+  if (framing == Framing::chunked) line({"transfer-encoding: chunked"});
+  for (const HttpField& field : response.fields) line({field.name, ": ", field.value});
+  line({keep_alive ? "connection: keep-alive" : "connection: close"});
+  line({});
+  return out;
 }
 
 std::string chunk(std::string_view bytes) {

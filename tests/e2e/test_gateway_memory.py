@@ -77,7 +77,8 @@ def test_G5_watches_outlive_the_want_of_memory(program, tmp_path):
                 assert gateway.process.poll() is None, f"allocation {n}: {gateway.log()[-2000:]}"
             malloc.fail(0)
             a.healthy = True
-            gateway.wait_up()
+            state = lambda: gateway.upstreams()["a"]["instances"][0]["state"]
+            assert eventually(lambda: state() in ("closed", "half_open"), 10), gateway.upstreams()
             probed = len(a.health_times), len(b.health_times)
             assert eventually(lambda: len(a.health_times) > probed[0] + 1 and len(b.health_times) > probed[1] + 1, 5)
             pressure.write_text("0.99")
