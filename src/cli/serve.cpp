@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,17 +31,12 @@ using server::ServerOptions;
 constexpr double kDrainSeconds = 30;
 constexpr std::chrono::milliseconds kFailureCheck{250};  // how soon a model file that changed ends the server
 
-enum class LogFormat { automatic, text, json };
-const std::map<std::string, LogFormat> kLogFormats = {
-    {"auto", LogFormat::automatic}, {"text", LogFormat::text}, {"json", LogFormat::json}};
-
 struct Flags {
   std::vector<std::string> models;
-  std::string folder, keep_alive = "-1", pressure = "system";
+  std::string folder, keep_alive = "-1", pressure = "system", log_format = "auto";
   ServerOptions server;
   LoadOptions load;
   DraftFlags draft;
-  LogFormat log_format = LogFormat::automatic;
   size_t max_body_mib = 16;
   double tpot_target_ms = 0;
 };
@@ -104,8 +98,8 @@ void define_http_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--chat-template-kwargs", flags.server.policy.template_kwargs,
                "Let requests pass variables to the chat template");
   app.add_option("--log-format", flags.log_format, "text, json (a line an event), or auto: text on a terminal")
-      ->transform(CLI::CheckedTransformer(kLogFormats))
-      ->default_str("auto");
+      ->check(CLI::IsMember({"auto", "text", "json"}))
+      ->capture_default_str();
 }
 
 Status prepare(Flags& flags) {
@@ -128,8 +122,7 @@ Status prepare(Flags& flags) {
   MARTLET_ASSIGN(flags.server.pressure, net::make_pressure_source(flags.pressure));
   const bool terminal = isatty(STDERR_FILENO) == 1;
   flags.server.http.parser.body_bytes = flags.max_body_mib << 20;
-  flags.server.json_log =
-      flags.log_format == LogFormat::json || (flags.log_format == LogFormat::automatic && !terminal);
+  flags.server.json_log = flags.log_format == "json" || (flags.log_format == "auto" && !terminal);
   flags.server.live_line = terminal && !flags.server.json_log;
   flags.load.engine.tpot_target = flags.tpot_target_ms / 1000;
   flags.load.engine.server_bytes = server_bytes(flags.server.http.max_connections);
