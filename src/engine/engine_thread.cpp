@@ -132,12 +132,14 @@ bool EngineThread::turn() {
 // again; then whoever runs.
 void EngineThread::relieve() {
   std::this_thread::sleep_for(kStarvedPause);
-  if (++starved_ > kMostStarved)
+  if (++starved_ > kMostStarved) {
     scheduler_.starve();
-  else if (starved_ > 1)
+    starved_ = 0;  // the next one gets as many turns
+  } else if (starved_ > 1) {
     if_memory_allows([&] { make_room(); });
-  else
+  } else {
     if_memory_allows([&] { drop_prompts(); });
+  }
 }
 
 void EngineThread::note(const std::string& text) {

@@ -87,11 +87,11 @@ void Granted::release() {
   core.settle();
 }
 
-Attempt::Attempt(Incoming& incoming, Granted granted, Tries::Id id)
+Attempt::Attempt(Incoming& incoming, Granted granted, Duration patience)
     : incoming_(incoming),
       core_(incoming.core),
       granted_(std::move(granted)),
-      id_(id),
+      id_(incoming.tries.began(core_.now(), patience)),
       upstream_index_(core_.dispatcher.instances()[granted_.instance()].upstream),
       upstream_(core_.upstreams[upstream_index_]) {}
 

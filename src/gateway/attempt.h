@@ -80,7 +80,8 @@ class Granted {
 
 class Attempt {
  public:
-  Attempt(Incoming& incoming, Granted granted, Tries::Id id);
+  // Is one of the request's tries from now on, with this patience: see Tries.
+  Attempt(Incoming& incoming, Granted granted, Duration patience);
 
   // Once. The instance counts the request until this ends.
   boost::asio::awaitable<Outcome> run();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/out_of_memory.h"
 #include "gateway/trace.h"
 
 namespace martlet::gateway {
@@ -118,8 +119,9 @@ void Core::judge_parity(size_t model) {
   settle();
 }
 
+// For people: nothing else depends on it.
 void Core::note(size_t upstream, std::string_view text) {
-  log.note(upstreams[upstream].config.name + ": " + std::string(text));
+  if_memory_allows([&] { log.note(upstreams[upstream].config.name + ": " + std::string(text)); });
 }
 
 void Core::note_failure(size_t upstream, const Error& error) {

@@ -54,6 +54,7 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
     if (reading.peer != core.peers[instance]) reading = {core.peers[instance], std::nullopt, {}};
     if (!reading.peer || core.now() < reading.again || !core.dispatcher.instances()[instance].breaker.is_up()) continue;
     Asked asked = co_await ask_upstream(core, reading.peer, upstream.config, "/metrics", "");
+    if (upstream.answers_count_drafts) break;  // counted what the metrics would count again
     if (asked.status == 0 || reading.peer != core.peers[instance]) continue;
     const std::optional<DraftCounters> now = asked.status == 200 ? read_draft_counters(asked.body) : std::nullopt;
     // Until it counts (again) the pace of its streams has to tell.

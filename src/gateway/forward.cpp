@@ -8,6 +8,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/out_of_memory.h"
 #include "gateway/answer.h"
 #include "gateway/attempt.h"
 #include "gateway/on_worker.h"
@@ -62,6 +63,7 @@ class Forward : public std::enable_shared_from_this<Forward> {
   void launch(Granted granted, Duration patience);
   // One that has ended.
   void take(const Attempt& attempt, Outcome outcome);
+  void lose(const Attempt& attempt);
   std::optional<Granted> take_free();
   void cancel_others();
   void leave();
@@ -141,14 +143,14 @@ std::optional<Granted> Forward::take_free() {
 
 std::shared_ptr<Attempt> Forward::begin(Granted granted, Duration patience) {
   wish_.tried.push_back(granted.instance());
-  const Tries::Id id = incoming_.tries.began(core_.now(), patience);
-  return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, std::move(granted), id));
+  attempts_.reserve(attempts_.size() + 1);  // one that began is in the list
+  return attempts_.emplace_back(std::make_shared<Attempt>(incoming_, std::move(granted), patience));
 }
 
 // An answer comes before an upstream's refusal, that before a failure, of which the last counts. That an upstream
 // cannot be asked is the client's to know only where nothing else went wrong: what failed may go well the next time.
 void Forward::take(const Attempt& attempt, Outcome outcome) {
-  incoming_.tries.ended();
+  incoming_.tries.ended(attempt.id());
   const bool refused = outcome.error.kind == ErrorKind::request;
   const auto& instances = core_.dispatcher.instances();
   for (size_t i = 0; refused && i < instances.size(); ++i) {
@@ -167,14 +169,17 @@ asio::awaitable<void> Forward::run_beside(std::shared_ptr<Attempt> attempt) {
 }
 
 void Forward::launch(Granted granted, Duration patience) {
-  const auto lost = [self = shared_from_this()] {
-    self->incoming_.tries.ended();
-    self->starve();
-  };
+  const std::shared_ptr<Attempt> attempt = begin(std::move(granted), patience);
   spawn(
-      *core_.io,
-      [self = shared_from_this(), attempt = begin(std::move(granted), patience)] { return self->run_beside(attempt); },
-      lost);
+      *core_.io, [self = shared_from_this(), attempt] { return self->run_beside(attempt); },
+      [self = shared_from_this(), attempt] { self->lose(*attempt); });
+}
+
+// For want of memory. The other one may still answer.
+void Forward::lose(const Attempt& attempt) {
+  incoming_.tries.ended(attempt.id());
+  if (incoming_.tries.running() == 0 && !outcome_.answered) return starve();
+  wake_.cancel();
 }
 
 // One attempt; a second beside it when the first keeps the client waiting for longer than its upstream may.
@@ -193,7 +198,7 @@ asio::awaitable<void> Forward::race(Granted granted) {
     if (tries.hedges(core_.now())) {
       std::optional<Granted> other;
       if (!incoming_.left) other = take_free();
-      if (other) launch(std::move(*other), Duration{});
+      if (other) if_memory_allows([&] { launch(std::move(*other), Duration{}); });
       continue;
     }
     wake_.expires_at(tries.due().value_or(core_.now() + kLong));

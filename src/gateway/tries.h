@@ -4,6 +4,7 @@
 // when that one keeps the client waiting (hedging). No I/O and no clock of its own.
 
 #include <optional>
+#include <vector>
 
 #include "gateway/time.h"
 
@@ -18,17 +19,18 @@ class Tries {
   bool more() const { return begun_ < kMost && !speaker_; }
   // `patience`: how long this one may be without an answer before another is asked beside it; 0: for ever.
   Id began(Time now, Duration patience) {
-    ++running_;
+    running_.push_back(next_);
     due_ = patience > Duration{} && begun_ + 1 < kMost ? std::optional(now + patience) : std::nullopt;
     ++begun_;
     return next_++;
   }
-  void ended() { --running_; }
+  // Of one that has been told of before, nothing more.
+  void ended(Id id) noexcept { std::erase(running_, id); }
   // One that was begun was never sent: it took nothing of anybody, and does not count.
   void refused() { --begun_; }
   // Once, when the one that runs has used up its patience: whoever asks tries to begin another.
   bool hedges(Time now) {
-    if (!due_ || now < *due_ || !more() || running_ == 0) return false;
+    if (!due_ || now < *due_ || !more() || running_.empty()) return false;
     due_.reset();
     return true;
   }
@@ -44,11 +46,12 @@ class Tries {
   bool outrun(Id id) const { return speaker_ && *speaker_ != id; }
 
   int begun() const { return begun_; }  // of those that count
-  int running() const { return running_; }
+  int running() const { return static_cast<int>(running_.size()); }
 
  private:
   Id next_ = 0;
-  int begun_ = 0, running_ = 0;
+  int begun_ = 0;
+  std::vector<Id> running_;
   std::optional<Time> due_;
   std::optional<Id> speaker_;
 };

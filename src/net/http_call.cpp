@@ -39,7 +39,8 @@ std::string head_bytes(const HttpCallRequest& request, const HttpPeer& peer) {
   if (!request.body.empty() || request.method == "POST") {
     out += "content-length: " + std::to_string(request.body.size()) + "\r\n";
   }
-  return out += "\r\n";
+  out += "\r\n";
+  return out;
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ bool has_large_body(const HttpRequest& head) {
 // An answer in one piece. HEAD asks for everything but the body.
 std::string whole_answer(const HttpRequest* request, const HttpResponse& response, bool keep_alive) {
   std::string out = response_head(response, Framing::length, keep_alive);
-  return request && request->method == "HEAD" ? out : out += response.body;
+  if (!request || request->method != "HEAD") out += response.body;
+  return out;
 }
 
 std::string random_id() {

@@ -37,14 +37,13 @@ def test_D2_json(api, body):
                           ("n_discard", -1), ("top_p", 2), ("seed", "x"), ("logit_bias", {"x": 1})])
 def test_D3_ranges(api, field, value):
     body = json.dumps(complete(**{field: value}))
-    took, cpu = [], api.cpu_seconds()
-    for _ in range(5):
+    took = []
+    for _ in range(10):
         began = time.monotonic()
         answer = api.post("/v1/completions", body)
         took.append(time.monotonic() - began)
         refused(answer, 400, param=field)
-    # On a busy machine the clock says little: then the processor's time must do.
-    assert min(*took, (api.cpu_seconds() - cpu) / 5) <= 0.05
+    assert min(took) <= 0.05   # the others may have waited for a busy machine
 
 
 def test_D4_prompt_lengths(api):
@@ -225,7 +224,7 @@ def seconds_until_freed(api, when, leave=reset):
         prompt = [random.randrange(256)] * 16000 if when == "prefill" else "Hi"   # none that the cache has
         data = api.post_bytes("/v1/completions", ENDLESS | {"prompt": prompt, "stream": when != "whole"})
         sock.sendall(data[:40] if when == "header" else data)
-        while when == "decode" and b"text_completion" not in sock.recv(4096):
+        while when == "decode" and (piece := sock.recv(4096)) and b"text_completion" not in piece:
             pass
         there = eventually(lambda: api.metric(metric) == count, 3)
         if when == "prefill":
@@ -234,9 +233,10 @@ def seconds_until_freed(api, when, leave=reset):
         leave(sock)
         freed = eventually(lambda: api.metric(metric) == count - 1, 3)
         took = time.monotonic() - began
-        if when == "queue":   # the dead never run
-            assert api.metric("martlet_prompt_tokens_total") == taken_in
-        return took if there and freed and other.goes_on() else float("inf")
+        seen = there and freed and other.goes_on()
+    if when == "queue":   # the dead never run, not even when there is room
+        assert api.idle() and api.metric("martlet_prompt_tokens_total") == taken_in
+    return took if seen else float("inf")
 
 
 def freed_in_time(*what):

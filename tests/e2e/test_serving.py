@@ -149,19 +149,18 @@ def poisoned(tmp_path_factory):
 def test_D14_a_numeric_error_is_its_requests_alone(program, poisoned):
     prompt = random_prompt(random.Random(6), 100)
     sick = prompt[:40] + [POISON] + prompt[40:]
-    with steady(program, poisoned, "--context", "1024") as api:
-        body = ids(prompt, max_tokens=800, logit_bias={str(POISON): -100})
+    with steady(program, poisoned, "--context", "32768", "--streams", "1") as api:
+        body = ids(prompt, max_tokens=400, logit_bias={str(POISON): -100})
         alone = api.post("/v1/completions", body)
-        with ThreadPoolExecutor(1) as beside:
-            healthy = beside.submit(api.post, "/v1/completions", body)
-            assert eventually(lambda: api.metric("martlet_requests_running") == 1)
+        with api.reading({**body, "max_tokens": 30000, "stream": True}) as beside, ThreadPoolExecutor(1) as pool:
+            healthy = pool.submit(api.post, "/v1/completions", body)
             for _ in range(2):
                 before = api.metric("martlet_cached_tokens_total")
                 status, _, error = api.post("/v1/completions", ids(sick, max_tokens=4))
                 assert (status, error["error"]["code"]) == (500, "numeric_error")
                 assert api.metric("martlet_cached_tokens_total") - before <= 41   # of the sound prompt: never what is sick
-            assert api.metric("martlet_requests_running") == 1
             assert tokens_of(healthy.result()) == tokens_of(alone)
+            assert beside.goes_on()
         assert tokens_of(api.post("/v1/completions", body)) == tokens_of(alone)
 
 
@@ -221,6 +220,7 @@ def test_256_streams_and_1024_connections(program, nano):
             idle = [api.connect() for _ in range(1024 - 256 - 1)]
             body = {"prompt": "Hello", "max_tokens": 400, "ignore_eos": True}
             streams = [load.Stream(api.port, {**body, "seed": i}) for i in range(256)]
+            load.drain(streams, until=lambda: api.metric("martlet_requests_queued") == 56)
             more = subprocess.Popen([sys.executable, "-c", EXCESS, str(api.port)], stdout=subprocess.PIPE)
             load.drain(streams, until=lambda: more.poll() is not None)
             assert not any(stream.done for stream in streams)   # else there was room in the queue again

@@ -10,11 +10,9 @@ using namespace std::chrono_literals;
 TEST(Tries, TwoOneAfterTheOther) {
   Tries tries;
   EXPECT_TRUE(tries.more());
-  tries.began(Time{}, 0s);
-  tries.ended();
+  tries.ended(tries.began(Time{}, 0s));
   EXPECT_TRUE(tries.more());
-  tries.began(Time{}, 0s);
-  tries.ended();
+  tries.ended(tries.began(Time{}, 0s));
   EXPECT_FALSE(tries.more());
 }
 
@@ -48,10 +46,10 @@ TEST(Tries, OneThatWasNeverSentDoesNotCount) {
   ASSERT_TRUE(tries.hedges(Time{} + 50ms));
   const Tries::Id second = tries.began(Time{} + 50ms, 0s);
   tries.refused();
-  tries.ended();
+  tries.ended(second);
   EXPECT_FALSE(tries.outrun(first)) << "it goes on";
   EXPECT_FALSE(tries.hedges(Time{} + 1h));
-  tries.ended();
+  tries.ended(first);
   EXPECT_TRUE(tries.more());
   const Tries::Id third = tries.began(Time{} + 1h, 0s);
   EXPECT_TRUE(third != first && third != second);
@@ -60,9 +58,17 @@ TEST(Tries, OneThatWasNeverSentDoesNotCount) {
 
 TEST(Tries, OneThatHasFailedIsNotHedged) {
   Tries tries;
-  tries.began(Time{}, 50ms);
-  tries.ended();
+  tries.ended(tries.began(Time{}, 50ms));
   EXPECT_FALSE(tries.hedges(Time{} + 1h));
+}
+
+TEST(Tries, AnEndThatIsToldTwiceIsOne) {
+  Tries tries;
+  const Tries::Id first = tries.began(Time{}, 50ms);
+  tries.began(Time{} + 50ms, 0s);
+  tries.ended(first);
+  tries.ended(first);
+  EXPECT_EQ(tries.running(), 1);
 }
 
 }  // namespace
