@@ -171,7 +171,7 @@ void Drafting::plan(Seating& seating) {
 
 // Sequences share what may be lost to probes: sixteen that each lost one percent for all would lose sixteen.
 bool Drafting::worth_a_probe(Seating& seating, const DraftSeat& seat) {
-  if (seat.state->idle < kProbeSteps) return false;
+  if (seat.state->idle < kProbeSteps || std::min(seat.room, seating.spare) <= 0) return false;
   const double loss = seating.price_of_rows(seating.probes, 1) + drafter_->seconds(1) +
                       drafter_->seconds(drafter_->lag(seat.id, seat.tokens));
   if (loss >= probe_seconds_) return false;

@@ -132,7 +132,7 @@ class World {
   void first_byte(const std::shared_ptr<Job>& job, Index index, Tries::Id id, Breaker::Era era) {
     Breaker& breaker = dispatcher_.instances()[index].breaker;
     const int fate = well_ ? 99 : pick(100);
-    job->tries.ended();
+    job->tries.ended(id);
     if (job->left || job->tries.outrun(id)) return abandon(index, era);
     if (alive_[index] && fate >= 10) {
       ASSERT_TRUE(job->tries.speaks(id));
