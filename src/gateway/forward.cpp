@@ -175,10 +175,12 @@ void Forward::launch(Granted granted, Duration patience) {
       [self = shared_from_this(), attempt] { self->lose(*attempt); });
 }
 
-// For want of memory. The other one may still answer.
+// For want of memory. The other one may still answer, unless this one was to.
 void Forward::lose(const Attempt& attempt) {
-  incoming_.tries.ended(attempt.id());
-  if (incoming_.tries.running() == 0 && !outcome_.answered) return starve();
+  Tries& tries = incoming_.tries;
+  tries.ended(attempt.id());
+  const bool last = tries.running() == 0 || tries.speaker() == attempt.id();
+  if (last && !outcome_.answered) return starve();
   wake_.cancel();
 }
 
