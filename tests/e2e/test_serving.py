@@ -152,15 +152,16 @@ def test_D14_a_numeric_error_is_its_requests_alone(program, poisoned):
     with steady(program, poisoned, "--context", "32768", "--streams", "1") as api:
         body = ids(prompt, max_tokens=400, logit_bias={str(POISON): -100})
         alone = api.post("/v1/completions", body)
+        cached_before = api.metric("martlet_cached_tokens_total")
         with api.reading({**body, "max_tokens": 30000, "stream": True}) as beside, ThreadPoolExecutor(1) as pool:
             healthy = pool.submit(api.post, "/v1/completions", body)
             for _ in range(2):
-                before = api.metric("martlet_cached_tokens_total")
                 status, _, error = api.post("/v1/completions", ids(sick, max_tokens=4))
                 assert (status, error["error"]["code"]) == (500, "numeric_error")
-                assert api.metric("martlet_cached_tokens_total") - before <= 41   # of the sound prompt: never what is sick
             assert tokens_of(healthy.result()) == tokens_of(alone)
             assert beside.goes_on()
+        # What is sick is found by nobody: of the sound prompt two have all and two what comes before the sick token.
+        assert api.metric("martlet_cached_tokens_total") - cached_before <= 2 * 100 + 2 * 41
         assert tokens_of(api.post("/v1/completions", body)) == tokens_of(alone)
 
 
