@@ -133,7 +133,11 @@ class Server:
     # State
 
     def metric(self, name):
-        found = re.search(rf"^{name} (\S+)$", self.get("/metrics")[2], re.M)
+        """Not a number while the server has too many connections to say."""
+        status, _, text = self.get("/metrics")
+        if status == 503:
+            return float("nan")
+        found = re.search(rf"^{name} (\S+)$", text, re.M)
         return float(found[1])
 
     def idle(self, timeout=10):

@@ -60,7 +60,7 @@ def test_B1_a_mebibyte_of_anything(api, unit):
         return took
 
     whole, half = (min(took) for took in zip(*[(seconds(MIB), seconds(MIB // 2)) for _ in range(4)]))
-    assert whole <= 1 and whole <= 2.5 * half
+    assert whole <= 1 and whole <= 3 * half   # four times as long would be quadratic
 
 
 def test_B2_invalid_utf8(api):
