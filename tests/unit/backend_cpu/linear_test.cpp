@@ -29,6 +29,15 @@ TEST_P(LinearFormat, AnyNumberOfOutputsIsRightAndReadsNothingBehind) {
   }
 }
 
+// On both sides of the length up to which a level may read one row after the other.
+TEST_P(LinearFormat, LongRows) {
+  for (int64_t blocks : {12, 13, 35}) {
+    LinearCase c{format(), 11, blocks * columns(), 2, Values::ordinary, false, false, 5};
+    EXPECT_EQ(check_levels_agree(c), "");
+    EXPECT_EQ(check_against_reference(c), "");
+  }
+}
+
 TEST_P(LinearFormat, ExtremeValues) {
   for (Values values : {Values::extreme, Values::denormal, Values::zero}) {
     LinearCase c{format(), 41, 4 * columns(), 12, values, false, false, 11};

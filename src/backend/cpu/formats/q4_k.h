@@ -29,6 +29,18 @@ struct Unpacker<Format::Q4_K> : Blocks256<144, Codes::u4, 0, true, 32, 4> {
   MARTLET_INLINE static void load(const typename V::Rows& rows, int part, State<V>& state) {
     load_32<V>(rows, 16 + 32 * part, state.raw);
   }
+  template <class V>
+  MARTLET_INLINE static void load_along(const std::byte* block, State<V>& state) {
+    unroll<4>([&](auto part) MARTLET_INLINED { state.raw[part] = V::load_int(block + 16 + 32 * part); });
+  }
+  template <class V>
+  MARTLET_INLINE static typename V::Int factors_along(const std::byte* block) {
+    return factors_k4_along<V>(block);
+  }
+  template <class V, int J>
+  MARTLET_INLINE static typename V::Int factor_along(typename V::Int factors) {
+    return V::template repeat_byte<J>(factors);
+  }
   MARTLET_INLINE static int sub_block(int part, int i) { return 2 * part + i; }
 };
 

@@ -34,6 +34,22 @@ struct Unpacker<Format::Q5_K> : Blocks256<176, Codes::u5, 0, true, 32, 4> {
     load_32<V>(rows, 48 + 32 * part, state.raw);
     if (part > 0) unroll<8>([&](auto k) MARTLET_INLINED { state.fifth[k] = V::right(state.fifth[k], 2); });
   }
+  template <class V>
+  MARTLET_INLINE static void load_along(const std::byte* block, State<V>& state) {
+    const typename V::Int fifth = V::load_int(block + 16);
+    unroll<4>([&](auto part) MARTLET_INLINED {
+      state.raw[part] = V::load_int(block + 48 + 32 * part);
+      state.fifth[part] = V::right(fifth, 2 * part);
+    });
+  }
+  template <class V>
+  MARTLET_INLINE static typename V::Int factors_along(const std::byte* block) {
+    return factors_k4_along<V>(block);
+  }
+  template <class V, int J>
+  MARTLET_INLINE static typename V::Int factor_along(typename V::Int factors) {
+    return V::template repeat_byte<J>(factors);
+  }
   MARTLET_INLINE static int sub_block(int part, int i) { return 2 * part + i; }
 };
 

@@ -38,6 +38,22 @@ struct Unpacker<Format::Q6_K> : Blocks256<210, Codes::u6, 32, false, 16, 4> {
     rows.columns(64 * half + 32 + 16 * group, state.low[1]);
     rows.columns(128 + 32 * half + 16 * group, state.pairs);
   }
+  template <class V>
+  MARTLET_INLINE static void load_along(const std::byte* block, State<V>& state) {
+    unroll<2>([&](auto half) MARTLET_INLINED {
+      state.low[0][half] = V::load_int(block + 64 * half);
+      state.low[1][half] = V::load_int(block + 64 * half + 32);
+      state.pairs[half] = V::load_int(block + 128 + 32 * half);
+    });
+  }
+  template <class V>
+  MARTLET_INLINE static typename V::Int factors_along(const std::byte* block) {
+    return V::widen_apart(block + 192);
+  }
+  template <class V, int J>
+  MARTLET_INLINE static typename V::Int factor_along(typename V::Int factors) {
+    return V::template repeat_word<J>(factors);
+  }
   MARTLET_INLINE static int sub_block(int part, int i) { return part / 2 * 8 + 2 * i + part % 2; }
 };
 

@@ -21,5 +21,20 @@ MARTLET_INLINE void scales_k4(const typename V::Rows& rows, Scales256<V>& out) {
   out.minimum = V::high_half(c[0]);
 }
 
+// The eight factors of one row's block as bytes, in each half of the vector.
+template <class V>
+MARTLET_INLINE typename V::Int factors_k4_along(const std::byte* block) {
+  constexpr int8_t none = -128;  // looks up zero
+  static constexpr int8_t low[16] = {4, 5, 6, 7, 12, 13, 14, 15, none, none, none, none, none, none, none, none};
+  static constexpr int8_t high[16] = {none, none, none, none, 4,    5,    6,    7,
+                                      none, none, none, none, none, none, none, none};
+  static constexpr int8_t bits[16] = {63, 63, 63, 63, 15, 15, 15, 15};
+  int8_t head[16];
+  std::memcpy(head, block, sizeof head);
+  const typename V::Table bytes = V::table(head);
+  return V::bit_or(V::bit_and(V::lookup(bytes, V::table(low)), V::table(bits)),
+                   V::bit_and(V::right(V::lookup(bytes, V::table(high)), 2), V::broadcast_byte(0x30)));
+}
+
 }  // namespace
 }  // namespace martlet::cpu

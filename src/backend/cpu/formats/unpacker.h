@@ -10,6 +10,10 @@
 // bytes, of
 //   `parts`; state.code(i, k): column k of the part's sub-block i, of `part_subs`; sub_block(part, i): which one that
 //   is.
+//   Where 32 bytes of one row are sub-blocks' codes in order (SumsAlong), also: load_along(block, state): the raw bytes
+//   of all parts of one row's block, so that state.code(i, part) are 32 columns; factors_along(block) and
+//   factor_along<J> (factors): the 16-bit factors of the J-th 32 columns. Parts are then runs of 32 * part_subs
+//   columns.
 // Floats: value<V, I>(column): the I-th value in each lane; single(rows): the next value of each row.
 
 #include "backend/cpu/isa/unroll.h"

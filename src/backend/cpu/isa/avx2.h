@@ -220,6 +220,31 @@ struct Avx2 {
   }
   MARTLET_INLINE static Int dot_pairs(Int sum, Int a, Int b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
 
+  // --- one row along its columns (SumsAlong in linear_256.h): a vector is 32 bytes of that row
+  MARTLET_INLINE static Partial dot_along(Int codes, const int8_t* x) {
+    return _mm256_maddubs_epi16(codes, load_int(x));
+  }
+  // Sixteen signed bytes as 16-bit values: 0, 2 .. 14 in the lower half, 1, 3 .. 15 in the upper one.
+  MARTLET_INLINE static Int widen_apart(const std::byte* p) {
+    return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)),
+                                                 _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)));
+  }
+  // Each half filled with its 16-bit value J, or with its unsigned byte J as 16-bit values.
+  template <int J>
+  MARTLET_INLINE static Int repeat_word(Int x) {
+    return _mm256_shuffle_epi8(x, _mm256_set1_epi16(2 * J | (2 * J + 1) << 8));
+  }
+  template <int J>
+  MARTLET_INLINE static Int repeat_byte(Int x) {
+    return _mm256_shuffle_epi8(x, _mm256_set1_epi16(static_cast<int16_t>(0x8000 | J)));
+  }
+  // Lane i: the sum of all lanes of x[i].
+  MARTLET_INLINE static Int sums_of(const Int (&x)[lanes]) {
+    Int low = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
+    Int high = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+  }
+
   // --- memory
   template <int Bytes>
   MARTLET_INLINE static const std::byte* prefetch(const std::byte* cursor, Int loaded) {

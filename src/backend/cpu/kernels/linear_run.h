@@ -95,13 +95,14 @@ struct LinearRun {
     });
   }
 
-  // Where the prefetch of these rows starts: a quarter more than their own bytes ahead, and at least the level's
-  // distance. Behind the end it would fetch what nobody needs: then it finds its own
+  // Where the prefetch of these rows starts. Behind the end it would fetch what nobody needs: then it finds its own
   // rows.
-  static const std::byte* ahead_of(const LinearJob& job, const std::byte* first, int64_t bytes) {
-    int64_t distance = std::max(bytes + bytes / 4, V::least_ahead);
+  static const std::byte* ahead_of(const LinearJob& job, const std::byte* first, int64_t bytes, int64_t distance) {
     return job.weights_end - first >= distance + bytes ? first + distance : first;
   }
+
+  // Rows that are read side by side: a quarter more than their own bytes ahead, and at least the level's distance.
+  static int64_t side_by_side(int64_t bytes) { return std::max(bytes + bytes / 4, V::least_ahead); }
 
   template <int T>
   static void direct(const LinearJob& job, int64_t n, int64_t end, int64_t t0) {
@@ -115,7 +116,12 @@ struct LinearRun {
     const Activation* x[T];
     token_rows<T>(job, t0, x);
     Float y[R][T];
-    const std::byte* ahead = ahead_of(job, first[0], R * V::lanes * job.weight_row_bytes);
+    const int64_t bytes = R * V::lanes * job.weight_row_bytes;
+    int64_t distance = side_by_side(bytes);
+    if constexpr (requires { Kernel::template row_by_row<T>(0); }) {
+      if (Kernel::template row_by_row<T>(job.columns)) distance = Kernel::along_ahead;
+    }
+    const std::byte* ahead = ahead_of(job, first[0], bytes, distance);
     Kernel::template direct<T>(first, job.weight_row_bytes, job.columns, x, ahead, y);
     store<R, T>(job, t0, at, y);
   }
@@ -148,7 +154,8 @@ struct LinearRun {
       for (int r = 0; r < V::panel_vectors; ++r) {
         at[r] = place<V>(n + r * V::lanes, end);
         const std::byte* first = job.weights + at[r].first * job.weight_row_bytes;
-        const std::byte* ahead = ahead_of(job, first, V::lanes * job.weight_row_bytes);
+        const int64_t bytes = V::lanes * job.weight_row_bytes;
+        const std::byte* ahead = ahead_of(job, first, bytes, side_by_side(bytes));
         Kernel::fill_panel(first, job.weight_row_bytes, job.columns, r, ahead, panel);
       }
       constexpr int least = std::max(2, V::panel_tokens - 2);
