@@ -128,17 +128,17 @@ bool EngineThread::turn() {
   return true;
 }
 
-// What only makes answers faster goes first, drafts after prompts since they do not come back, and the step is tried
-// again; then whoever runs.
+// What only makes answers faster goes first, the draft model before all else, and the step is tried again; then whoever
+// runs.
 void EngineThread::relieve() {
   std::this_thread::sleep_for(kStarvedPause);
   if (++starved_ > kMostStarved) {
     scheduler_.starve();
     starved_ = 0;  // the next one gets as many turns
-  } else if (starved_ > 1) {
-    if_memory_allows([&] { make_room(); });
   } else {
-    if_memory_allows([&] { drop_prompts(); });
+    if_memory_allows([&] {
+      if (!give_back_drafts()) drop_prompts();
+    });
   }
 }
 
@@ -180,8 +180,12 @@ bool EngineThread::receive() {
 
 // Whatever only makes answers faster.
 void EngineThread::make_room() {
-  if (speculator_) speculator_->give_back();
+  give_back_drafts();
   drop_prompts();
+}
+
+bool EngineThread::give_back_drafts() {
+  return speculator_ && speculator_->give_back();
 }
 
 void EngineThread::drop_prompts() {

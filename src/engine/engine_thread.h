@@ -63,6 +63,7 @@ class EngineThread final : public Engine {
   void close();
   void report();  // to whoever asks for statistics or wants to submit
   void make_room();
+  bool give_back_drafts();  // false: there is nothing of them
   void drop_prompts();
   void relieve();
   void restore_cache();

@@ -43,7 +43,7 @@ Status validate(const Request& request, int32_t context, int32_t vocabulary, boo
                "speculation");
   if (request.speculation && request.speculation->mode == Speculation::Mode::fixed &&
       (request.speculation->length < 1 || request.speculation->length > kMaxDraft))
-    return bad("invalid_value", "must be between 1 and 8 drafts", "speculation");
+    return bad("invalid_value", fmt::format("must be between 1 and {} drafts", kMaxDraft), "speculation");
   return validate(request.sampling, vocabulary);
 }
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,34 @@ def test_G8_pressure(program, nano, tmp_path):
         level.write_text("none")
         assert eventually(lambda: server.post("/v1/completions", body)[0] == 200, 20)
         assert "memory pressure: critical" in server.log()
+
+
+def test_G8_pressure_closes_the_draft_model_and_streams_go_on(program, nano, tmp_path):
+    level = tmp_path / "level"
+    level.write_text("none")
+    body = {"prompt": [72, 101, 108], "max_tokens": 1500, "temperature": 0, "ignore_eos": True, "logprobs": 0}
+    flags = ("--context", "2048", "--draft", nano, "--speculation", "fixed:4", "--pressure", f"file:{level}")
+    with Server(program, nano, *flags) as server, ThreadPoolExecutor(3) as pool:
+        def answer():
+            text = server.post("/v1/completions", body)[2]
+            return text["choices"][0]["logprobs"]["token_ids"], text["usage"]["completion_tokens_details"]["drafted_tokens"]
+
+        def answers_until_it_is_closed():
+            done = []
+            while not server.metric("martlet_draft_given_back") and len(done) < 200:
+                done.append(answer())
+            return done
+
+        expected, all_drafted = answer()
+        assert all_drafted > 1000
+        streams = [pool.submit(answers_until_it_is_closed) for _ in range(3)]
+        assert eventually(lambda: server.metric("martlet_requests_running") > 0)
+        level.write_text("some")
+        done = [one for stream in streams for one in stream.result()]
+        assert server.metric("martlet_draft_given_back") == 1
+        assert all(tokens == expected for tokens, _ in done)
+        assert any(0 < drafted < all_drafted for _, drafted in done), "it was closed under a stream"
+        assert answer() == (expected, 0)
 
 
 def test_logs_have_ids_and_no_prompts(program, nano):

@@ -35,7 +35,7 @@ class OracleDrafter final : public Drafter {
     return {};
   }
   void forget(RequestId) override { ++behaviour_->forgotten; }
-  bool give_back() override { return ++behaviour_->given_back; }
+  bool give_back() override { return behaviour_->given_back++ == 0; }
 
  private:
   void draft_one(DraftTask& task, size_t index, DraftGate gate) {
@@ -131,6 +131,9 @@ TEST(Drafts, AcceptedDraftsSaveSteps) {
             11);  // one after the prompt, then five tokens a step; the last step has no room for all
   EXPECT_EQ(usage.drafted_tokens, usage.accepted_tokens);
   EXPECT_EQ(usage.drafted_tokens, 39);
+  EXPECT_EQ(std::vector(usage.drafted_at.begin(), usage.drafted_at.begin() + 5), (std::vector{10, 10, 10, 9, 0}));
+  EXPECT_EQ(usage.accepted_at, usage.drafted_at);
+  EXPECT_GT(usage.draft_price_seconds, 0);
 }
 
 TEST(Drafts, ARequestChoosesItsOwnRule) {
@@ -203,6 +206,25 @@ TEST(DraftFaults, G8_ADrafterWithoutMemoryIsGivenBackAndTheStreamGoesOn) {
   EXPECT_GE(engine.behaviour->given_back, 1);
   EXPECT_TRUE(
       engine.fake->stats_when([](const EngineStats& s) { return s.speculation.given_back; }).speculation.given_back);
+}
+
+// Want of memory in the middle of a stream: the draft model goes, and the prompts stay where that was enough.
+TEST(DraftFaults, G8_TheDraftModelIsGivenBackBeforeCachedPrompts) {
+  const std::vector<Token> cached = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (const int32_t starved : {1, 2}) {
+    DraftingEngine engine({}, "fixed:4");
+    engine.fake->submit(greedy(cached, 1))->wait();
+    engine.fake->controls->step_milliseconds = 1;
+    const auto sink = engine.fake->submit(greedy({50, 51}, 100));
+    sink->wait_for_tokens(2);
+    engine.fake->controls->starved_steps = starved;
+    EXPECT_EQ(sink->wait().reason, FinishReason::length);
+    EXPECT_EQ(sink->output(), expected_output({50, 51}, 100));
+    EXPECT_EQ(engine.fake->controls->starved_steps, 0);
+    EXPECT_GE(engine.behaviour->given_back, 1);
+    EXPECT_TRUE(engine.fake->engine->stats().speculation.given_back);
+    EXPECT_EQ(engine.fake->submit(greedy(cached, 1))->wait().usage.cached_tokens, starved == 1 ? 8 : 0);
+  }
 }
 
 TEST(DraftFaults, D11_CancelledWhileItDrafts) {

@@ -15,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "base/checked.h"
+#include "base/out_of_memory.h"
 #include "model/model.h"
 
 namespace martlet {
@@ -42,7 +43,8 @@ inline std::vector<Token> expected_output(std::vector<Token> tokens, int32_t cou
 // What tests turn and read while the engine's thread runs.
 struct FakeControls {
   std::atomic<bool> fail_next_step{false}, lose_device{false};
-  std::atomic<Token> poison{-1};  // a row of this token writes a key that makes every reader's logits NaN
+  std::atomic<int32_t> starved_steps{0};  // so many find no memory
+  std::atomic<Token> poison{-1};          // a row of this token writes a key that makes every reader's logits NaN
   std::atomic<int> step_milliseconds{0};
   std::atomic<bool> weights_intact{true};
   std::atomic<int32_t> largest_step{0};
@@ -109,6 +111,7 @@ class FakeBackend final : public Backend {
   Status wait(Ticket, std::span<Chosen> chosen, std::span<TokenLogprob> top) override {
     if (!one_thread_) return Error{ErrorKind::internal, "wrong_thread", "called from two threads", ""};
     if (controls_->lose_device) return Error{ErrorKind::io, "device_error", "injected", ""};
+    if (controls_->starved_steps > 0) return --controls_->starved_steps, out_of_memory();
     if (controls_->fail_next_step.exchange(false)) return Error{ErrorKind::internal, "device_error", "injected", ""};
     std::copy(chosen_.begin(), chosen_.end(), chosen.begin());
     std::copy(top_.begin(), top_.end(), top.begin());
