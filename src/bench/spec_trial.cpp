@@ -107,9 +107,8 @@ Interval median_interval(std::vector<double> ratios) {
   // Normal approximation of the binomial ranks.
   const double half = 1.96 * std::sqrt(static_cast<double>(n)) / 2;
   const double centre = static_cast<double>(n) / 2;
-  const auto low = static_cast<size_t>(std::max(0.0, std::floor(centre - half)));
-  const auto high = std::min(n - 1, static_cast<size_t>(std::ceil(centre + half)));
-  return {middle, ratios[low], ratios[high]};
+  const auto outside = static_cast<size_t>(std::max(0.0, std::floor(centre - half)));  // on either side
+  return {middle, ratios[outside], ratios[n - 1 - outside]};
 }
 
 }  // namespace martlet::bench

@@ -34,3 +34,42 @@ def test_table(program, nano):
     rows = [line.split() for line in text.splitlines() if line.startswith(("prefill", "decode"))]
     assert [row[0] for row in rows] == ["prefill"] + 4 * ["decode"]
     assert all(row[-1] == "%" for row in rows)
+
+
+def bench_spec(program, model, *arguments):
+    return subprocess.run([program, "bench", "spec", model, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_spec_json(program, nano):
+    """A model that drafts for itself is always right."""
+    done = bench_spec(program, nano, "--draft", nano, "--prompts", "predictable,edit", "--controllers", "auto,fixed:2",
+                      "-n", "31", "-r", "1", "--context", "2048", "--threads", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["model"] == report["draft"] == str(nano) and report["tokens"] == 31 and report["streams"] == 1
+    rows = report["rows"]
+    assert [(r["prompts"], r["controller"]) for r in rows] == [(p, c) for p in ("predictable", "edit")
+                                                               for c in ("off", "auto", "fixed:2")]
+    for row in rows:
+        turns = 3   # prompts of a class
+        assert row["turns"] == len(row["speeds"]) == turns and row["tokens"] == 31 * turns and row["same_text"] is True
+        assert sorted(row["speeds"])[1] == row["tokens_per_s"] > 0
+        assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
+        assert row["accepted"] == row["drafted"] >= 0
+        assert row["accepted"] + row["steps"] == row["tokens"]
+        if row["controller"] == "off":
+            assert row["drafted"] == 0 and row["speedup_low"] == row["speedup_high"] == 1
+        if row["controller"] == "fixed:2":   # once the draft model has read the prompt
+            assert row["drafted"] > 10 * turns and row["steps"] < 21 * turns
+
+
+def test_spec_table_and_errors(program, nano):
+    ask = ("--prompts", "edit", "--controllers", "window", "-n", "6", "-r", "1", "--context", "2048", "--threads", "1")
+    done = bench_spec(program, nano, "--draft", "ngram", *ask)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("edit ")]
+    assert [row[1] for row in rows] == ["off", "window"] and all(row[-1] == "same" for row in rows)
+    for arguments, where in ((ask, "--draft"), (("--draft", "ngram", *ask, "--controllers", "fixed:17"), "--controllers"),
+                             (("--draft", "ngram", "--prompts", "poems"), "--prompts")):
+        refused = bench_spec(program, nano, *arguments)
+        assert refused.returncode == 2 and f"({where})" in refused.stderr, refused.stderr
