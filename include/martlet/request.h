@@ -3,6 +3,7 @@
 // What a caller asks of the engine and what it gets back. Token ids only: text, templates and stop strings are the
 // server's and the command line's business.
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -79,10 +80,12 @@ struct Usage {
   int32_t output_tokens = 0;  // the stop token counts
   int32_t decode_steps = 0;   // steps that added to the output
   int32_t drafted_tokens = 0, accepted_tokens = 0;
-  double drafting_off_seconds = 0;  // steps for which its controller wanted no drafts
-  double queued_seconds = 0;        // submit to admission
-  double prefill_seconds = 0;       // admission to first token
-  double decode_seconds = 0;        // first token to last
+  std::array<int32_t, kMaxDraft> drafted_at{}, accepted_at{};  // the same by their place in the draft
+  double draft_price_seconds = 0;                              // what the cost table says that its drafts cost
+  double drafting_off_seconds = 0;                             // steps for which its controller wanted no drafts
+  double queued_seconds = 0;                                   // submit to admission
+  double prefill_seconds = 0;                                  // admission to first token
+  double decode_seconds = 0;                                   // first token to last
 };
 
 struct Finish {

@@ -33,7 +33,8 @@ struct SpeculationStats {
   std::array<uint64_t, kMaxDraft + 1> decisions{};  // sequences in steps, by the drafts that were verified
   uint64_t failures = 0;                            // calls of the drafter that failed
   double draft_seconds = 0;                         // spent on drafting
-  double price_seconds = 0;  // what the cost table says that the drafts cost, verification included
+  // What the cost table says that drafts cost, by the length that was verified: drafting, and verification.
+  std::array<double, kMaxDraft + 1> price_seconds{};
   double saved_seconds = 0;  // what the accepted drafts would have cost without
   double off_seconds = 0;    // sum over sequences of the time for which their controller had drafting off
   bool given_back = false;   // the draft model was closed to make room
@@ -44,7 +45,8 @@ struct SpeculationStats {
       for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
     };
     add(drafted, other.drafted), add(accepted, other.accepted), add(decisions, other.decisions);
-    failures += other.failures, draft_seconds += other.draft_seconds, price_seconds += other.price_seconds;
+    add(price_seconds, other.price_seconds);
+    failures += other.failures, draft_seconds += other.draft_seconds;
     saved_seconds += other.saved_seconds, off_seconds += other.off_seconds;
     given_back |= other.given_back;
     return *this;

@@ -90,6 +90,7 @@ void Drafting::propose(std::span<const DraftSeat> seats, int32_t rows, int32_t s
     seat.state->draft.clear();
     seat.state->level = seat.state->surprise.level();
     seat.state->off = false;
+    seat.state->price = 0;
   }
   if (pause_ > 0) {
     --pause_;
@@ -322,8 +323,15 @@ void Drafting::note(Seating& seating) {
   }
   const double alone = seating.step_seconds(seating.rows);
   price_ = alone / std::max<double>(1, static_cast<double>(seating.seats.size()));
-  if (drafts > 0) stats_.price_seconds += std::max(0.0, seating.step_seconds(seating.rows + drafts) - alone);
-  stats_.price_seconds += seating.draft_seconds;
+  const double verification =
+      drafts > 0 ? std::max(0.0, seating.step_seconds(seating.rows + drafts) - alone) / drafts : 0;
+  for (size_t t = 0; t < seating.tasks.size(); ++t)
+    seating.seat(t).state->price = seating.draft_seconds / static_cast<double>(seating.tasks.size());
+  for (const DraftSeat& seat : seating.seats) {
+    const size_t length = seat.state->draft.tokens.size();
+    seat.state->price += verification * static_cast<double>(length);
+    stats_.price_seconds[length] += seat.state->price;
+  }
 }
 
 DraftOutcome Drafting::verified(const DraftSeat& seat, std::span<const Token> chosen, double step_seconds) {
@@ -342,6 +350,7 @@ DraftOutcome Drafting::verified(const DraftSeat& seat, std::span<const Token> ch
   stats_.saved_seconds += outcome.accepted * price_;
   if (state.off) outcome.off_seconds = step_seconds;
   stats_.off_seconds += outcome.off_seconds;
+  outcome.price_seconds = state.price;
   if (state.rule.mode == Mode::window)
     state.window.verified(outcome.drafted, outcome.accepted, static_cast<int32_t>(chosen.size()));
   return outcome;

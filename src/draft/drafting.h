@@ -24,6 +24,7 @@ struct DraftState {
   Draft draft;        // to be verified in the coming step
   int32_t level = 0;  // of surprise when it was made
   bool off = false;   // its controller wants none in the coming step
+  double price = 0;   // seconds that the draft is expected to cost, verification included
 };
 
 struct DraftSeat {
@@ -38,7 +39,7 @@ struct DraftSeat {
 // What came of a sequence's draft.
 struct DraftOutcome {
   int32_t drafted = 0, accepted = 0;
-  double off_seconds = 0;
+  double price_seconds = 0, off_seconds = 0;
 };
 
 // Seconds of the coming step with that many rows; 0: not known.

@@ -49,6 +49,9 @@ void DraftSpeculator::verified(Sequence& sequence, std::span<const Emitted> emit
   Usage& usage = sequence.usage;
   usage.drafted_tokens += outcome.drafted;
   usage.accepted_tokens += outcome.accepted;
+  for (int32_t j = 0; j < outcome.drafted; ++j) ++usage.drafted_at[static_cast<size_t>(j)];
+  for (int32_t j = 0; j < outcome.accepted; ++j) ++usage.accepted_at[static_cast<size_t>(j)];
+  usage.draft_price_seconds += outcome.price_seconds;
   usage.drafting_off_seconds += outcome.off_seconds;
 }
 

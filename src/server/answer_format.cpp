@@ -10,6 +10,13 @@ namespace json = boost::json;
 
 namespace {
 
+// Of the places that were drafted at all.
+json::array by_position(const AnswerUsage& usage, const std::array<int64_t, kMaxDraft>& counts) {
+  json::array out;
+  for (size_t j = 0; j < counts.size() && usage.drafted_at[j] > 0; ++j) out.push_back(counts[j]);
+  return out;
+}
+
 json::object usage_json(const AnswerUsage& usage) {
   json::object details{{"cached_tokens", usage.cached_tokens}};
   if (usage.miss != PrefixMiss::none) details["cache_miss"] = name(usage.miss);
@@ -20,6 +27,9 @@ json::object usage_json(const AnswerUsage& usage) {
           {"completion_tokens_details",
            {{"drafted_tokens", usage.drafted_tokens},
             {"accepted_tokens", usage.accepted_tokens},
+            {"drafted_by_position", by_position(usage, usage.drafted_at)},
+            {"accepted_by_position", by_position(usage, usage.accepted_at)},
+            {"draft_price_seconds", usage.draft_price_seconds},
             {"drafting_off_seconds", usage.drafting_off_seconds}}}};
 }
 
@@ -132,6 +142,17 @@ class TextFormat final : public Format {
 };
 
 }  // namespace
+
+void AnswerUsage::add_drafts(const Usage& of_choice) {
+  drafted_tokens += of_choice.drafted_tokens;
+  accepted_tokens += of_choice.accepted_tokens;
+  for (size_t j = 0; j < drafted_at.size(); ++j) {
+    drafted_at[j] += of_choice.drafted_at[j];
+    accepted_at[j] += of_choice.accepted_at[j];
+  }
+  draft_price_seconds += of_choice.draft_price_seconds;
+  drafting_off_seconds += of_choice.drafting_off_seconds;
+}
 
 std::unique_ptr<AnswerFormat> answer_format(Endpoint endpoint, std::shared_ptr<const Tokenizer> tokenizer) {
   if (endpoint == Endpoint::chat) return std::make_unique<ChatFormat>(std::move(tokenizer));

@@ -2,6 +2,7 @@
 
 // The JSON of answers, as OpenAI's clients read it: one format for each endpoint.
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ struct AnswerUsage {
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   PrefixMiss miss = PrefixMiss::none;  // of the first prompt
   int64_t drafted_tokens = 0, accepted_tokens = 0;
-  double drafting_off_seconds = 0;
+  std::array<int64_t, kMaxDraft> drafted_at{}, accepted_at{};  // by their place in the draft
+  double draft_price_seconds = 0, drafting_off_seconds = 0;
+
+  void add_drafts(const Usage& of_choice);
 };
 
 // What stays the same over all objects of one answer.

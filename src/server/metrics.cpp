@@ -62,8 +62,6 @@ constexpr EngineFigure kEngineFigures[] = {
      [](const EngineStats& s) { return double(s.speculation.failures); }},
     {"martlet_draft_seconds_total", "Time spent on drafting.", true,
      [](const EngineStats& s) { return s.speculation.draft_seconds; }},
-    {"martlet_draft_price_seconds_total", "What the cost table says that drafts cost, verification included.", true,
-     [](const EngineStats& s) { return s.speculation.price_seconds; }},
     {"martlet_draft_saved_seconds_total", "What accepted drafts would have cost without.", true,
      [](const EngineStats& s) { return s.speculation.saved_seconds; }},
     {"martlet_draft_off_seconds_total", "Time of sequences for which their controller wanted no drafts.", true,
@@ -150,9 +148,9 @@ prometheus::MetricFamily prefix_lookups(const EngineStats& stats) {
 }
 
 // Counters with one label, a number.
-template <size_t size>
+template <class Count, size_t size>
 prometheus::MetricFamily numbered_family(const char* name, const char* help, const char* label, int first,
-                                         const std::array<uint64_t, size>& counts) {
+                                         const std::array<Count, size>& counts) {
   prometheus::MetricFamily family = family_of(name, help, prometheus::MetricType::Counter);
   for (size_t i = 0; i < size; ++i)
     add_value(family, static_cast<double>(counts[i]), {{label, std::to_string(first + static_cast<int>(i))}});
@@ -221,6 +219,9 @@ std::string Metrics::text(const EngineStats& engine, const MemoryReport& memory,
                                 1, drafts.accepted));
   all.push_back(numbered_family("martlet_draft_decisions_total", "Sequences in steps, by the length of their draft.",
                                 "length", 0, drafts.decisions));
+  all.push_back(numbered_family("martlet_draft_price_seconds_total",
+                                "What the cost table says that drafts of a length cost, verification included.",
+                                "length", 0, drafts.price_seconds));
   add_memory(all, memory);
   return prometheus::TextSerializer().Serialize(all);
 }

@@ -61,7 +61,7 @@ def test_drafts_change_no_text(run):
         drafted = run(*ask, "--draft", draft, "--speculation", "fixed:4")
         assert drafted.returncode == 0, drafted.stderr
         assert drafted.stdout == plain.stdout
-        assert re.search(rb"tokens, \d+ of \d+ drafts right\)", drafted.stderr), drafted.stderr
+        assert re.search(rb"tokens, \d+ of \d+ drafts right \([\d ]+ % by position\), price [\d.]+ s\), effective", drafted.stderr), drafted.stderr
 
 
 def test_draft_flags_are_checked(run):

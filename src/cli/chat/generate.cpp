@@ -61,21 +61,32 @@ double rate(double count, double seconds) {
   return seconds > 0 ? count / seconds : 0;
 }
 
+// Empty where nothing drafts.
+std::string summary_of_drafts(const Usage& usage) {
+  std::string out;
+  if (usage.drafted_tokens > 0) {
+    std::string shares;
+    for (size_t j = 0; j < usage.drafted_at.size() && usage.drafted_at[j] > 0; ++j)
+      shares += fmt::format("{}{:.0f}", j > 0 ? " " : "", 100.0 * usage.accepted_at[j] / usage.drafted_at[j]);
+    out = fmt::format(", {} of {} drafts right ({} % by position), price {:.2f} s", usage.accepted_tokens,
+                      usage.drafted_tokens, shares, usage.draft_price_seconds);
+  }
+  if (usage.drafting_off_seconds > 0) out += fmt::format(", drafts off for {:.2f} s", usage.drafting_off_seconds);
+  return out;
+}
+
 }  // namespace
 
 std::string Answer::summary() const {
   const Usage& usage = finish.usage;
   const int32_t read = usage.prompt_tokens - usage.cached_tokens;
-  const std::string drafts = usage.drafted_tokens > 0
-                                 ? fmt::format(", {} of {} drafts right", usage.accepted_tokens, usage.drafted_tokens)
-                                 : "";
   std::string cached = usage.cached_tokens > 0 ? fmt::format(", {} cached", usage.cached_tokens) : "";
   return fmt::format(
       "TTFT {:.2f} s, prefill {:.0f} tokens/s ({} tokens{}), decode {:.1f} tokens/s ({} tokens{}), effective "
       "{:.1f} tokens/s{}",
       first_token_seconds, rate(read, usage.prefill_seconds), read, cached,
       // The first token comes out of the prefill.
-      rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, drafts,
+      rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, summary_of_drafts(usage),
       rate(usage.output_tokens, seconds),
       interrupted                             ? " [stopped]"
       : finish.reason == FinishReason::length ? " [cut: -n or the context is reached]"

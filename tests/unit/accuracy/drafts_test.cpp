@@ -265,47 +265,131 @@ TEST(ModelDrafts, GreedyAndSeededTextsAreTheSameUnderPenalties) {
   }
 }
 
-// How often each token follows, over many unseeded texts of one prompt; the third token, so that it comes after drafts.
-std::vector<double> third_tokens(const std::string& draft, const char* rule, const SamplingParameters& sampling,
-                                 int count, Texts& texts) {
-  const auto engine = make_engine(draft, rule);
-  texts =
-      generate(*engine, std::vector<std::vector<Token>>(static_cast<size_t>(count), {3, 14, 15, 9}), 16, sampling, 4);
-  std::vector<double> counts(kVocabulary);
-  for (const std::vector<Token>& tokens : texts.tokens) ++counts[static_cast<size_t>(tokens[2])];
-  return counts;
+// A draft model that says of itself that it costs a tenth of the target.
+class CheapDrafter final : public Drafter {
+ public:
+  explicit CheapDrafter(std::unique_ptr<Drafter> drafter) : drafter_(std::move(drafter)) {}
+  std::string_view name() const override { return drafter_->name(); }
+  bool free() const override { return drafter_->free(); }
+  int32_t lag(RequestId id, std::span<const Token> tokens) const override { return drafter_->lag(id, tokens); }
+  double seconds(int32_t) const override { return 0.1; }
+  Status draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) override {
+    return drafter_->draft(tasks, gate, seconds);
+  }
+  void forget(RequestId id) override { drafter_->forget(id); }
+
+ private:
+  std::unique_ptr<Drafter> drafter_;
+};
+
+// The engine's steps without its thread and its clock: how far `auto` drafts hangs on what steps cost, which is told.
+class TimelessEngine {
+ public:
+  TimelessEngine(const std::string& draft, const char* rule)
+      : backend_(std::move(*make_cpu_backend({.threads = 1, .max_rows = 128}))),
+        model_(std::move(*open("llama", *backend_))) {
+    if (draft.empty()) return;
+    std::unique_ptr<Drafter> drafter = std::make_unique<NgramDrafter>();
+    if (draft != "ngram")
+      drafter = std::make_unique<CheapDrafter>(std::make_unique<ModelDrafter>(
+          *backend_, std::move(*open(draft, *backend_)), ModelDrafter::Options{kPages, 128}));
+    speculator_ = std::make_unique<DraftSpeculator>(std::move(drafter), *parse_speculation(rule), kVocabulary);
+    scheduler_.use(speculator_.get());
+  }
+  std::shared_ptr<RecordingSink> submit(Request request) {
+    auto sink = std::make_shared<RecordingSink>();
+    scheduler_.submit({++ids_, std::move(request), sink, Clock::now()});
+    return sink;
+  }
+  void run() {
+    while (Step* step = scheduler_.next()) {
+      const Ticket ticket =
+          backend_->submit(model_->id(), step->batch, step->choices, [&] { return model_->forward(*backend_); });
+      scheduler_.commit(*step, backend_->wait(ticket, step->chosen, step->top), 1 + 0.06 * step->rows());
+    }
+  }
+  SpeculationStats stats() const { return scheduler_.stats().speculation; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+  Scheduler scheduler_{{.page_tokens = backend_->page_tokens(),
+                        .pages = kPages,
+                        .context = 256,
+                        .max_sequences = 16,
+                        .prefill_chunk = 64,
+                        .max_rows = 128}};
+  std::unique_ptr<Speculator> speculator_;
+  RequestId ids_ = 0;
+};
+
+// How often each token comes third, after drafts, over many unseeded texts of one prompt.
+struct Drawn {
+  std::vector<double> third = std::vector<double>(kVocabulary);
+  SpeculationStats stats;
+};
+
+Drawn draw_texts(const std::string& draft, const char* rule, const SamplingParameters& sampling, int count) {
+  TimelessEngine engine(draft, rule);
+  Drawn drawn;
+  for (int done = 0; done < count; done += 16) {
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (int i = 0; i < 16; ++i) {
+      Request request;
+      request.prompt = {3, 14, 15, 9};
+      request.sampling = sampling;
+      request.max_tokens = 4;
+      sinks.push_back(engine.submit(std::move(request)));
+    }
+    engine.run();
+    for (const auto& sink : sinks) ++drawn.third[static_cast<size_t>(sink->output().at(2))];
+  }
+  drawn.stats = engine.stats();
+  return drawn;
 }
 
-TEST(ModelDrafts, DrawnTextsHaveTheDistributionOfNoDrafting) {
+// Whether two samples of the same size may be of one distribution; else how far they are from it.
+testing::AssertionResult same_distribution(const std::vector<double>& a, const std::vector<double>& b) {
+  double chi = 0, rest_a = 0, rest_b = 0;
+  int cells = -1;
+  const auto add = [&](double x, double y) {
+    chi += (x - y) * (x - y) / (x + y);
+    ++cells;
+  };
+  for (size_t t = 0; t < a.size(); ++t) {
+    if (a[t] + b[t] >= 20)
+      add(a[t], b[t]);
+    else
+      rest_a += a[t], rest_b += b[t];
+  }
+  if (rest_a + rest_b >= 20) add(rest_a, rest_b);
+  const double freedom = std::max(1, cells);
+  // Wilson and Hilferty: 4.75 sigma is one in 10^6.
+  const double limit = freedom * std::pow(1 - 2 / (9 * freedom) + 4.75 * std::sqrt(2 / (9 * freedom)), 3);
+  if (chi < limit) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "chi-squared " << chi << " of " << cells << " degrees of freedom";
+}
+
+TEST(ModelDrafts, DrawnTextsHaveTheDistributionOfNoDraftingUnderEveryController) {
+  constexpr int kTexts = 3008;
   SamplingParameters plain, filtered;
   filtered.temperature = 1.3f;
   filtered.top_p = 0.9f;
   filtered.presence_penalty = 1;
   for (const SamplingParameters& sampling : {plain, filtered}) {
-    constexpr int kTexts = 3000;
-    Texts texts;
-    const auto expected = third_tokens("", "off", sampling, kTexts, texts);
+    const Drawn expected = draw_texts("", "off", sampling, kTexts);
     for (const char* draft : {"llama", "llama-linear", "ngram"}) {
-      const auto seen = third_tokens(draft, "fixed:3", sampling, kTexts, texts);
-      double chi = 0, rest_a = 0, rest_b = 0;
-      int cells = -1;
-      const auto add = [&](double a, double b) {
-        chi += (a - b) * (a - b) / (a + b);  // two samples of the same size
-        ++cells;
-      };
-      for (size_t t = 0; t < seen.size(); ++t) {
-        if (expected[t] + seen[t] >= 20)
-          add(expected[t], seen[t]);
-        else
-          rest_a += expected[t], rest_b += seen[t];
-      }
-      if (rest_a + rest_b >= 20) add(rest_a, rest_b);
-      const double freedom = std::max(1, cells);
-      // Wilson and Hilferty: 4.75 sigma is one in 10^6.
-      const double limit = freedom * std::pow(1 - 2 / (9 * freedom) + 4.75 * std::sqrt(2 / (9 * freedom)), 3);
-      EXPECT_LT(chi, limit) << draft << ": " << cells << " degrees of freedom";
-      if (std::string_view(draft) == "llama") {
-        EXPECT_GT(texts.accepted, 0.8 * static_cast<double>(texts.drafted));
+      for (const char* rule : {"fixed:3", "auto", "window"}) {
+        const Drawn seen = draw_texts(draft, rule, sampling, kTexts);
+        EXPECT_TRUE(same_distribution(expected.third, seen.third)) << draft << " " << rule;
+        const auto sum = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); };
+        const auto drafted = static_cast<double>(sum(seen.stats.drafted)),
+                   accepted = static_cast<double>(sum(seen.stats.accepted));
+        std::printf("%s %s: %g of %g, none %g\n", draft, rule, accepted, drafted, double(seen.stats.decisions[0]));
+        if (std::string_view(draft) == "llama") {
+          EXPECT_GT(drafted, kTexts) << rule;
+          EXPECT_GT(accepted, 0.8 * drafted) << rule;
+        }
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 
@@ -28,12 +29,22 @@ TEST(WindowRule, DecidesAsTheRecordedTraceDecisionByDecision) {
   std::ifstream trace("tests/golden/draft/window_trace.txt");
   ASSERT_TRUE(trace);
   WindowRule rule;
-  int32_t length, accepted, joined, step = 0;
+  int32_t length, accepted, joined, left = 0, step = 0, off = 0, longest = 0;
   for (; trace >> length >> accepted >> joined; ++step) {
-    ASSERT_EQ(rule.length(), length) << "step " << step;
-    rule.verified(rule.length(), accepted, joined);
+    if (length < 0) {
+      rule = {};
+      left = joined - 1;  // the first token comes out of the prompt
+      continue;
+    }
+    ASSERT_EQ(std::min(rule.length(), left - 1), length) << "step " << step;
+    rule.verified(length, accepted, joined);
+    left -= joined;
+    off += rule.length() == 0 ? 1 : 0;
+    longest += rule.length() == WindowRule::kLongest ? 1 : 0;
   }
   EXPECT_GT(step, 500);
+  EXPECT_GT(off, 100);
+  EXPECT_GT(longest, 50);
 }
 
 // Drafts the text's true continuation, each token right with the chance of the moment, and says how sure it is.
@@ -284,6 +295,7 @@ TEST(WindowController, LosesLittleToADrafterThatIsNeverRight) {
 TEST(Drafting, CountsByPosition) {
   Machine machine(0.09, 1, "fixed:3");
   machine.drafter->chance = 1;
+  machine.cost = [](int32_t rows) { return 100.0 + 7 * rows; };  // beside which drafting itself takes no time
   for (int i = 0; i < 5; ++i) machine.step(0);
   const SpeculationStats& stats = machine.drafting->stats();
   for (size_t j = 0; j < kMaxDraft; ++j) {
@@ -291,7 +303,10 @@ TEST(Drafting, CountsByPosition) {
     EXPECT_EQ(stats.accepted[j], j < 3 ? 5u : 0u);
   }
   EXPECT_EQ(stats.decisions[3], 5u);
-  EXPECT_NEAR(stats.saved_seconds, 15, 1e-9);
+  EXPECT_NEAR(stats.saved_seconds, 15 * 107, 1e-6);
+  EXPECT_NEAR(stats.price_seconds[3], 5 * 3 * 7, 5);
+  EXPECT_NEAR(machine.states[0].price, 3 * 7, 1);
+  EXPECT_EQ(std::accumulate(stats.price_seconds.begin(), stats.price_seconds.end(), 0.0), stats.price_seconds[3]);
 }
 
 TEST(DraftingFaults, ADrafterThatThrowsOrFailsIsLeftAloneForLongerAndLonger) {

@@ -167,17 +167,21 @@ TEST(Completions, ModelsAndMetrics) {
 
 TEST(Completions, SpeculationReachesTheEngineAndComesBackInUsage) {
   Fixture f;
-  const Answer a = f.post("/v1/completions", R"({"prompt":"ab","speculation":"fixed:3"})");
+  const Answer a = f.post("/v1/completions", R"({"prompt":"ab","speculation":"fixed:3","n":2})");
   ASSERT_EQ(a.status, 200) << a.body;
   ASSERT_TRUE(f.engine().last_request.speculation);
   EXPECT_EQ(f.engine().last_request.speculation->length, 3);
-  EXPECT_EQ(a.at("/usage/completion_tokens_details/drafted_tokens"), 7);
-  EXPECT_EQ(a.at("/usage/completion_tokens_details/accepted_tokens"), 5);
-  EXPECT_EQ(a.at("/usage/completion_tokens_details/drafting_off_seconds"), 0.25);
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/drafted_tokens"), 14);
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/accepted_tokens"), 10);
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/drafted_by_position"), boost::json::parse("[8, 6]"));
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/accepted_by_position"), boost::json::parse("[8, 2]"));
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/draft_price_seconds"), 1);
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/drafting_off_seconds"), 0.5);
   const std::string text = f.get("/metrics").body;
   for (const char* line :
        {"martlet_draft_tokens_total{position=\"1\"} 0", "martlet_draft_accepted_total{position=\"8\"} 0",
-        "martlet_draft_decisions_total{length=\"0\"} 0", "martlet_draft_off_seconds_total 0"}) {
+        "martlet_draft_decisions_total{length=\"0\"} 0", "martlet_draft_price_seconds_total{length=\"16\"} 0",
+        "martlet_draft_off_seconds_total 0"}) {
     EXPECT_NE(text.find(line), text.npos) << line << "\n" << text;
   }
 }
