@@ -30,13 +30,15 @@ struct Weight {
 
 // One kind of cache that layers of a model share. The plan says how many pages it has.
 struct CacheGroup {
-  enum class Kind { paged };  // sliding window, latent and recurrent kinds join when their layers do
+  // recurrent: a page is a slot with one sequence's state, for each head of each layer a matrix of key_size x
+  // value_size. Sliding window and latent kinds join when their layers do.
+  enum class Kind { paged, recurrent };
   Kind kind = Kind::paged;
   int32_t layers = 0, kv_heads = 0, key_size = 0, value_size = 0;
   int32_t pages = 0;
   CacheType type = CacheType::f16;
 
-  // Values of one page: keys and values of every layer.
+  // Values of one page of a paged group: keys and values of every layer.
   int64_t page_values(int32_t page_tokens) const {
     return int64_t{layers} * kv_heads * page_tokens * (key_size + value_size);
   }
@@ -98,7 +100,8 @@ class Backend {
   // Bytes that the plan leaves over: upload() and prepare() may spend them on speed.
   virtual void spare(int64_t) {}
 
-  // Target and draft are two models. Allocates the cache: `memory` errors name what was needed.
+  // Target and draft are two models. Allocates the cache: `memory` errors name what was needed; a kind of group that
+  // the backend does not keep is `unsupported_cache`.
   virtual Result<ModelId> open(std::span<const CacheGroup> groups) = 0;
   virtual void close(ModelId model) = 0;
   // `stacked`: matrices with the same columns, one above the other; or one vector. The views stay borrowed until close().

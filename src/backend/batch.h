@@ -24,13 +24,25 @@ struct PageCopy {
   int32_t tokens;
 };
 
+using Slot = int32_t;  // where the cache keeps one recurrent state
+
+// The recurrent state of a sequence as it is after `row`, written to `slot`.
+struct StateWrite {
+  int32_t row;
+  Slot slot;
+};
+
 // Sequence s owns rows starts[s] .. starts[s + 1]. Prefill, decode and verification rows mix freely.
 struct Batch {
   std::span<const Token> tokens;              // -1 - r: the token that output r of the previous ticket chose
   std::span<const int32_t> positions;         // of each row, from 0
   std::span<const int32_t> starts;            // sequences + 1
   std::span<const int32_t> context_lengths;   // of each sequence after this step: cached tokens + its rows
-  std::span<const PageTable> groups;          // one for each cache group of the model
+  std::span<const PageTable> groups;          // one for each paged cache group of the model
+  // Of models with a recurrent cache group, else empty. What is read is not written in the same step: a sequence goes
+  // on from any state that was written, from that after its last right draft too.
+  std::span<const Slot> state_in;             // of each sequence, before its first row; -1: it begins
+  std::span<const StateWrite> state_out;      // rows ascending
   std::span<const PageCopy> copies;           // done before the step
   std::span<const int32_t> outputs;           // rows whose logits are wanted, ascending
 

@@ -30,6 +30,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, Speculator* speculator)
     : options_(options),
       speculator_(speculator),
       pool_(options.pages),
+      states_(options.states),
       tree_(pool_, options.page_tokens),
       seeds_(std::random_device{}()) {
   running_.reserve(static_cast<size_t>(options.max_sequences));  // what was admitted has its place
@@ -47,7 +48,8 @@ void Scheduler::submit(Submission&& submission) {
 
 void Scheduler::enqueue(Submission&& submission) {
   // Without reuse every request has a scope of its own.
-  const int64_t scope = options_.prefix_cache ? submission.request.tenant : -1 - static_cast<int64_t>(submission.id);
+  const int64_t scope = options_.prefix_cache && options_.states == 0 ? submission.request.tenant
+                                                                      : -1 - static_cast<int64_t>(submission.id);
   auto sequence = std::make_unique<Sequence>(std::move(submission), options_.context, seeds_(), scope);
   if (sequence->remaining() <= 0 || (sequence->output_limit == 0 && !sequence->scoring()))
     finish(*sequence, FinishReason::length);
@@ -205,14 +207,35 @@ void Scheduler::note_admission(Sequence& sequence, int32_t known, bool evicted) 
   stats_.cached_tokens += static_cast<uint64_t>(sequence.computed);
 }
 
-// What there is no memory to remember is computed anew.
+// What there is no memory to remember is computed anew. So is what recurrent layers went over: the states at which
+// others could go on are not kept.
 void Scheduler::publish(Sequence& sequence) {
-  if (sequence.sound <= sequence.published) return;
+  if (sequence.sound <= sequence.published || options_.states > 0) return;
   if_memory_allows([&] {
     tree_.publish(sequence.scope, std::span(sequence.tokens).first(static_cast<size_t>(sequence.sound)),
                   std::span(sequence.pages).first(static_cast<size_t>(pages_for(sequence.sound))));
     sequence.published = sequence.sound;
   });
+}
+
+// One for the sequence's tokens, one for each draft: it reads the one that it has, so that a step can be tried again.
+void Scheduler::take_states(Sequence& sequence) {
+  if (options_.states == 0) return;
+  sequence.next_states.reserve(1 + sequence.drafts.size());  // or a slot could be lost
+  while (sequence.next_states.size() <= sequence.drafts.size()) sequence.next_states.push_back(*states_.allocate());
+}
+
+// Rewinds to the state after the last of its drafts that was right.
+void Scheduler::keep_state(Sequence& sequence, int32_t accepted) {
+  if (options_.states == 0) return;
+  std::swap(sequence.state, sequence.next_states[static_cast<size_t>(accepted)]);
+  release_next_states(sequence);
+}
+
+void Scheduler::release_next_states(Sequence& sequence) {
+  for (const Slot slot : sequence.next_states)
+    if (slot >= 0) states_.release(slot);
+  sequence.next_states.clear();
 }
 
 void Scheduler::release_copy_source(Sequence& sequence) {
@@ -224,6 +247,8 @@ void Scheduler::release_pages(Sequence& sequence) {
   release_copy_source(sequence);
   for (const Page page : sequence.pages) pool_.release(page);
   sequence.pages.clear();
+  release_next_states(sequence);
+  if (sequence.state >= 0) states_.release(std::exchange(sequence.state, -1));
   sequence.computed = sequence.sound = sequence.published = 0;
 }
 

@@ -20,6 +20,7 @@ namespace martlet {
 
 struct SchedulerOptions {
   int32_t page_tokens = 0, pages = 0;
+  int32_t states = 0;   // slots of recurrent layers, at least two a running sequence; 0: the model has no such layers
   int32_t context = 0;  // tokens a sequence may hold; `pages` hold at least as many
   int32_t max_sequences = 0;
   int32_t prefill_chunk = 0;  // prefill rows of one step at most
@@ -101,6 +102,9 @@ class Scheduler {
   bool take_page(Sequence& sequence);
   int32_t pages_for(int32_t tokens) const;
   void publish(Sequence& sequence);
+  void take_states(Sequence& sequence);
+  void keep_state(Sequence& sequence, int32_t accepted);
+  void release_next_states(Sequence& sequence);
   void release_copy_source(Sequence& sequence);
   void release_pages(Sequence& sequence);
   void finish(Sequence& sequence, FinishReason reason, const Error* error = nullptr);
@@ -109,6 +113,7 @@ class Scheduler {
   // step_scheduling.cpp: what a step holds and what comes of it
   void propose();
   void fill();
+  void add(Sequence& sequence, int32_t rows);
   void add_prefill(std::vector<Sequence*>& prompts);
   int32_t prefill_budget(const Sequence& first) const;
   void accept(const Step::Entry& entry, Answers answers, double seconds);
@@ -119,7 +124,7 @@ class Scheduler {
   const SchedulerOptions options_;
   const Error no_memory_ = out_of_memory();  // ready before there is none
   Speculator* speculator_;
-  PagePool pool_;
+  PagePool pool_, states_;
   PrefixTree tree_;
   CostTable costs_;
   std::vector<Owned> queue_, running_;  // each in rank

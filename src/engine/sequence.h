@@ -56,10 +56,12 @@ struct Sequence {
   bool wants_surprise = false;  // log-probabilities of its tokens are wanted, whether or not the request asks
   int32_t computed = 0;         // leading tokens whose keys and values lie in `pages`
   std::vector<Page> pages;
-  std::optional<PageCopy> copy;  // to be done before the first of its rows; its source is retained until then
-  int32_t sound = 0;             // leading tokens whose values were seen to give sound logits
-  int32_t published = 0;         // leading tokens that the prefix tree knows
-  int32_t next_score;            // position of the next prompt token to report; prompt_size: none
+  Slot state = -1;                // of recurrent layers after `computed` tokens; -1: none yet
+  std::vector<Slot> next_states;  // that the step writes: after its tokens, then after each draft
+  std::optional<PageCopy> copy;   // to be done before the first of its rows; its source is retained until then
+  int32_t sound = 0;              // leading tokens whose values were seen to give sound logits
+  int32_t published = 0;          // leading tokens that the prefix tree knows
+  int32_t next_score;             // position of the next prompt token to report; prompt_size: none
   Sampler sampler;
 
   Usage usage;

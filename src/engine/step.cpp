@@ -14,6 +14,8 @@ void Step::clear() {
   outputs_.clear();
   pages_.clear();
   copies_.clear();
+  state_in_.clear();
+  state_out_.clear();
   choices.clear();
   adjust_.clear();
   attended_ = 0;
@@ -63,6 +65,9 @@ void Step::add(Sequence& sequence, int32_t rows) {
     add_draw(sequence, static_cast<size_t>(i) + 1);
   }
   if (sequence.copy) copies_.push_back(*sequence.copy);
+  if (!sequence.next_states.empty()) state_in_.push_back(sequence.state);
+  for (size_t i = 0; i < sequence.next_states.size(); ++i)
+    state_out_.push_back({this->rows() - 1 - drafts + static_cast<int32_t>(i), sequence.next_states[i]});
   starts_.push_back(this->rows());
   context_lengths_.push_back(sequence.computed + rows + drafts);
   pages_.insert(pages_.end(), sequence.pages.begin(), sequence.pages.end());
@@ -78,6 +83,8 @@ void Step::seal() {
            .starts = starts_,
            .context_lengths = context_lengths_,
            .groups = {&table_, 1},
+           .state_in = state_in_,
+           .state_out = state_out_,
            .copies = copies_,
            .outputs = outputs_};
   chosen.assign(choices.size(), {});

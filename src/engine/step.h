@@ -51,6 +51,8 @@ class Step {
   std::vector<int32_t> positions_, starts_, context_lengths_, page_starts_, outputs_;
   std::vector<Page> pages_;
   std::vector<PageCopy> copies_;
+  std::vector<Slot> state_in_;
+  std::vector<StateWrite> state_out_;
   std::deque<std::vector<Adjust>> adjust_;  // of choices after drafts
   PageTable table_;
   int64_t attended_ = 0;

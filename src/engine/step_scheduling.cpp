@@ -11,6 +11,8 @@ void Scheduler::propose() {
   // Drafts leave the rows that prompts get at least: or nobody new would be served beside them.
   const int32_t prompt_rows = prompts_.empty() ? 0 : std::min(kLeastPrefill, options_.prefill_chunk);
   int32_t spare = std::max(0, options_.max_rows - static_cast<int32_t>(decoding_.size()) - prompt_rows);
+  // Every sequence that runs writes a state, each draft one more.
+  if (options_.states > 0) spare = std::min(spare, states_.free() - static_cast<int32_t>(running_.size()));
   speculator_->propose(decoding_, {spare, prompt_rows, costs_});
   for (Sequence* sequence : decoding_) {
     std::vector<Token>& drafts = sequence->drafts;
@@ -28,11 +30,19 @@ void Scheduler::fill() {
   step_.clear();
   decoding_.clear();
   prompts_.clear();
-  for (Owned& sequence : running_) (sequence->decoding() ? decoding_ : prompts_).push_back(sequence.get());
+  for (Owned& sequence : running_) {
+    release_next_states(*sequence);  // of a step that came to nothing
+    (sequence->decoding() ? decoding_ : prompts_).push_back(sequence.get());
+  }
   propose();
-  for (Sequence* sequence : decoding_) step_.add(*sequence, 1);
+  for (Sequence* sequence : decoding_) add(*sequence, 1);
   if (!prompts_.empty()) add_prefill(prompts_);
   step_.seal();
+}
+
+void Scheduler::add(Sequence& sequence, int32_t rows) {
+  take_states(sequence);
+  step_.add(sequence, rows);
 }
 
 // The first in rank gets at least half of the budget, so that it ends; of the others the shortest are served first, so
@@ -46,7 +56,7 @@ void Scheduler::add_prefill(std::vector<Sequence*>& prompts) {
   const auto add = [&](Sequence& sequence, int64_t most) {
     const auto rows = static_cast<int32_t>(std::min<int64_t>({sequence.remaining(), left, most}));
     if (rows <= 0) return;
-    step_.add(sequence, rows);
+    this->add(sequence, rows);
     left -= rows;
   };
   add(*prompts.front(), share);
@@ -121,6 +131,7 @@ void Scheduler::accept(const Step::Entry& entry, Answers answers, double seconds
     status = accept_one(sequence, answers);
     if (status) end = outcome(sequence);
   }
+  keep_state(sequence, accepted);
   if (!emitted_.empty()) sequence.sink->on_tokens(emitted_);
   if (!emitted_.empty() && !emitted_.back().prompt) ++sequence.usage.decode_steps;
   if (speculator_ && decoded) speculator_->verified(sequence, emitted_, seconds);

@@ -111,6 +111,8 @@ Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {
   if (groups.size() != 1)
     return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend takes one kind of attention a model", ""};
   const CacheGroup& group = groups[0];
+  if (group.kind != CacheGroup::Kind::paged)
+    return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend keeps no states of recurrent layers", ""};
   if (group.type != CacheType::f16)
     return Error{ErrorKind::usage, "unsupported_cache_type", "the CUDA backend keeps keys and values as f16",
                  "--cache-type"};

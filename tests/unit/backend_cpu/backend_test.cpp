@@ -334,5 +334,15 @@ TEST(CpuBackendFaults, A12_ModelFileCutShort) {
   std::remove(path.c_str());
 }
 
+TEST(CpuBackend, RefusesACacheOfRecurrentStates) {
+  const auto backend = make_backend(available_levels().back(), 1);
+  const CacheGroup groups[] = {{CacheGroup::Kind::paged, 1, 1, 16, 16, 4},
+                               {CacheGroup::Kind::recurrent, 1, 1, 16, 16, 4}};
+  EXPECT_TRUE(backend->open({groups, 1}));
+  const auto refused = backend->open(groups);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "unsupported_cache");
+}
+
 }  // namespace
 }  // namespace martlet::cpu

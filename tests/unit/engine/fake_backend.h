@@ -66,8 +66,10 @@ class FakeModel final : public Model {
 
 class FakeBackend final : public Backend {
  public:
-  FakeBackend(int32_t page_tokens, int32_t pages, std::shared_ptr<FakeControls> controls)
+  // With `states` slots the model is recurrent: what a row chooses follows from states alone.
+  FakeBackend(int32_t page_tokens, int32_t pages, std::shared_ptr<FakeControls> controls, int32_t states = 0)
       : page_tokens_(page_tokens),
+        states_(static_cast<size_t>(states)),
         keys_(static_cast<size_t>(page_tokens) * static_cast<size_t>(pages)),
         controls_(controls) {}
 
@@ -158,7 +160,21 @@ class FakeBackend final : public Backend {
     std::copy_n(page(copy.from), copy.tokens, page(copy.to));
   }
 
+  void run_recurrent(const Batch& batch, int32_t s, std::span<const Choice> choices) {
+    const Slot from = batch.state_in[static_cast<size_t>(s)];
+    uint64_t state = from < 0 ? 1 : states_.at(static_cast<size_t>(from));
+    for (int32_t row = batch.starts[static_cast<size_t>(s)]; row < batch.starts[static_cast<size_t>(s) + 1]; ++row) {
+      state =
+          fake_mix(state, fake_key(batch.tokens[static_cast<size_t>(row)], batch.positions[static_cast<size_t>(row)]));
+      for (const StateWrite& write : batch.state_out)
+        if (write.row == row) states_.at(static_cast<size_t>(write.slot)) = state;
+      if (chosen_.size() < batch.outputs.size() && batch.outputs[chosen_.size()] == row)
+        answer(choices[chosen_.size()], state, false);
+    }
+  }
+
   void run(const Batch& batch, int32_t s, std::span<const Choice> choices) {
+    if (!batch.state_in.empty()) return run_recurrent(batch, s, choices);
     const PageTable& table = batch.groups[0];
     for (int32_t row = batch.starts[static_cast<size_t>(s)]; row < batch.starts[static_cast<size_t>(s) + 1]; ++row) {
       const Token token = batch.tokens[static_cast<size_t>(row)];
@@ -180,6 +196,10 @@ class FakeBackend final : public Backend {
       poisoned |= key(table, s, p) == kPoison;
       state = fake_mix(state, key(table, s, p));
     }
+    answer(choice, state, poisoned);
+  }
+
+  void answer(const Choice& choice, uint64_t state, bool poisoned) {
     const auto best = static_cast<Token>(state % kFakeVocabulary);
     chosen_.push_back({choice.score >= 0 ? choice.score : best, choice.score == best ? 0.0f : -1.0f, poisoned});
     for (int32_t i = 0; i < choice.top; ++i)
@@ -187,7 +207,7 @@ class FakeBackend final : public Backend {
   }
 
   const int32_t page_tokens_;
-  std::vector<uint64_t> keys_;
+  std::vector<uint64_t> states_, keys_;
   std::shared_ptr<FakeControls> controls_;
   std::vector<Chosen> chosen_;
   std::vector<TokenLogprob> top_;

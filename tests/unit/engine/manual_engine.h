@@ -13,17 +13,19 @@ class ManualEngine {
   struct Shape {
     int32_t page_tokens = 4, pages = 64, context = 128, max_sequences = 32, prefill_chunk = 512;
     double tpot_target = 0;
+    int32_t states = 0;
   };
   explicit ManualEngine(const Shape& shape, Speculator* speculator = nullptr)
       : scheduler({.page_tokens = shape.page_tokens,
                    .pages = shape.pages,
+                   .states = shape.states,
                    .context = shape.context,
                    .max_sequences = shape.max_sequences,
                    .prefill_chunk = shape.prefill_chunk,
                    .max_rows = shape.prefill_chunk + 2 * shape.max_sequences,
                    .tpot_target = shape.tpot_target},
                   speculator),
-        backend_(shape.page_tokens, shape.pages, std::make_shared<FakeControls>()) {}
+        backend_(shape.page_tokens, shape.pages, std::make_shared<FakeControls>(), shape.states) {}
 
   std::shared_ptr<RecordingSink> submit(Request request) {
     auto sink = std::make_shared<RecordingSink>();

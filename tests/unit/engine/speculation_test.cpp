@@ -133,5 +133,32 @@ TEST(Speculation, RejectedRowsAreNeverPublished) {
   }
 }
 
+// The state of a recurrent model is what it was before the first draft that was wrong: with slots for many drafts and
+// for few, where sequences are preempted, and where a step comes to nothing and is tried again.
+TEST(Speculation, RecurrentStatesAreRewoundBehindTheLastRightDraft) {
+  for (const int32_t states : {8, 11, 64}) {
+    for (const int32_t pages : {40, 400}) {
+      Oracle oracle(6, 0.6);
+      ManualEngine engine({.pages = pages, .max_sequences = 4, .prefill_chunk = 16, .states = states}, &oracle);
+      std::mt19937 random(6);
+      std::vector<std::vector<Token>> prompts;
+      std::vector<std::shared_ptr<RecordingSink>> sinks;
+      for (int32_t i = 0; i < 30; ++i) {
+        prompts.push_back(random_tokens(random, 1 + i));
+        if (i % 3 == 2) prompts.back() = prompts[0];
+        sinks.push_back(engine.submit(greedy(prompts.back(), 60)));
+      }
+      do {
+        if (random() % 4 == 0) engine.scheduler.next();
+      } while (engine.step());
+      for (size_t i = 0; i < sinks.size(); ++i) EXPECT_EQ(sinks[i]->output(), expected_output(prompts[i], 60));
+      EXPECT_GT(oracle.proposed, oracle.accepted);
+      EXPECT_GT(oracle.accepted, 0);
+      EXPECT_EQ(engine.scheduler.stats().preemptions > 0, pages == 40);
+      EXPECT_EQ(engine.scheduler.stats().cached_tokens, 0u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace martlet
