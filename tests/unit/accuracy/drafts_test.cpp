@@ -385,7 +385,6 @@ TEST(ModelDrafts, DrawnTextsHaveTheDistributionOfNoDraftingUnderEveryController)
         const auto sum = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); };
         const auto drafted = static_cast<double>(sum(seen.stats.drafted)),
                    accepted = static_cast<double>(sum(seen.stats.accepted));
-        std::printf("%s %s: %g of %g, none %g\n", draft, rule, accepted, drafted, double(seen.stats.decisions[0]));
         if (std::string_view(draft) == "llama") {
           EXPECT_GT(drafted, kTexts) << rule;
           EXPECT_GT(accepted, 0.8 * drafted) << rule;
