@@ -11,9 +11,11 @@
 #include "cli/command.h"
 #include "cli/draft_flags.h"
 #include "cli/memory_flags.h"
+#include "cli/served_files.h"
 #include "draft/same_vocabulary.h"
 #include "engine/options.h"
 #include "hub/resolve.h"
+#include "net/http_server.h"
 #include "plan/bandwidth.h"
 
 namespace martlet::cli {
@@ -24,6 +26,7 @@ constexpr int64_t kTableGiB[] = {8, 16, 24, 32, 64, 128};
 struct Flags {
   std::string model, draft;
   int32_t threads = 0;
+  int connections = net::HttpServerOptions().max_connections;
   EngineOptions engine;
   std::vector<double> bandwidths{50, 100, 200, 400, 800};
   bool table = false, json = false;
@@ -36,6 +39,7 @@ struct Planned {
 
   PlanOptions options(const Flags& flags) const {
     PlanOptions options = plan_options_of(flags.engine);
+    if (flags.connections > 0) options.server_bytes = server_bytes(flags.connections);
     options.draft = draft ? &*draft : nullptr;
     return options;
   }
@@ -168,6 +172,9 @@ Action define_plan(CLI::App& app) {
   app.add_option("--draft", flags->draft, "A model that drafts, counted with its cache; 'ngram' takes nothing");
   app.add_option("--max-sequences", flags->engine.max_sequences, "Requests that run at once")
       ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--max-connections", flags->connections, "Open connections of a server; 0: no server, as in run")
+      ->check(CLI::Range(0, 1 << 16))
       ->capture_default_str();
   app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));

@@ -110,8 +110,7 @@ void add_fixed_parts(Plan& plan, const ModelNeeds& model, const Backend& backend
   plan.parts = {{"weights", model.weight_bytes,
                  backend.device_memory() ? "on the device" : "mapped from the file, shared between processes"},
                 {"tokenizer", model.text_bytes, "vocabulary and merges"},
-                {"workspace", backend.workspace_bytes(rows, step_widths(model.h)),
-                 "intermediates of one step"}};
+                {"workspace", backend.workspace_bytes(rows, step_widths(model.h)), "intermediates of one step"}};
   if (const ModelNeeds* draft = options.draft) {
     const int64_t work = backend.workspace_bytes(rows, step_widths(draft->h));
     plan.parts.push_back({"draft", draft->weight_bytes + work, "weights and workspace of the model that drafts"});
@@ -139,8 +138,10 @@ int32_t pool_pages(const Plan& plan, const Backend& backend) {
   return static_cast<int32_t>(plan.cache_tokens / backend.page_tokens());
 }
 
-Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
-                       const PlanOptions& options) {
+namespace {
+
+Result<Plan> plan_exactly(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
+                          const PlanOptions& options) {
   const int64_t page = backend.page_tokens();
   Wish wish = wish_of(model.h, options);
   if (!countable(wish.context, std::max(options.max_sequences, options.streams), page)) return overflow();
@@ -178,6 +179,36 @@ Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ce
                    name_of(options.cache_type))});
   if (prompts > 0) plan.parts.push_back({"prompt cache", prompts, "keys and values of earlier prompts"});
   return plan;
+}
+
+// Flags that cost no context, each tried by itself.
+std::string what_would_fit(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
+                           const PlanOptions& options) {
+  PlanOptions q8 = options, q4 = options, one = options;
+  q8.cache_type = CacheType::q8;
+  q4.cache_type = CacheType::q4;
+  one.max_sequences = std::max(options.streams, 1);
+  const auto fits = [&](const PlanOptions& changed) {
+    return static_cast<bool>(plan_exactly(model, backend, ceiling, changed));
+  };
+  std::string out;
+  if (fits(q8))
+    out = "--cache-type q8";
+  else if (fits(q4))
+    out = "--cache-type q4";
+  if (fits(one)) out += fmt::format("{}--max-sequences {}", out.empty() ? "" : " or ", one.max_sequences);
+  return out.empty() ? "" : "; it would fit with " + out;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
+                       const PlanOptions& options) {
+  Result<Plan> plan = plan_exactly(model, backend, ceiling, options);
+  if (plan || plan.error().code != "does_not_fit") return plan;
+  Error error = plan.error();
+  error.text += what_would_fit(model, backend, ceiling, options);
+  return error;
 }
 
 void add_roofline(Plan& plan, double bandwidth_gb_s) {

@@ -167,6 +167,23 @@ TEST_F(Planning, G1_RefusalListsNeedHaveAndFlags) {
     EXPECT_NE(p.error().text.find(part), std::string::npos) << part;
 }
 
+TEST_F(Planning, G1_ARefusalNamesWhatWouldDoByItself) {
+  const auto said = [](const Result<Plan>& refused) { return refused ? "it fits" : refused.error().text; };
+  const auto names = [](const std::string& text, const char* flag) { return text.find(flag) != text.npos; };
+  const std::string halves = said(plan(fixed() + 2048 * kTokenBytes, {.context = 4096}));
+  EXPECT_TRUE(names(halves, "; it would fit with --cache-type q8")) << halves;
+  EXPECT_FALSE(names(halves, "--max-sequences")) << halves;
+  // Rows of a step are memory too.
+  const int64_t one = plan(1 << 30, {.context = 4096, .max_sequences = 1, .prompt_cache = 8192 * kTokenBytes})->total();
+  const std::string rows =
+      said(plan(one, {.context = 4096, .prompt_cache = 8192 * kTokenBytes, .cache_type = CacheType::q8}));
+  EXPECT_EQ(rows, "it fits");
+  const std::string both = said(plan(one, {.context = 4096, .prompt_cache = 8192 * kTokenBytes}));
+  EXPECT_TRUE(names(both, "with --cache-type q8 or --max-sequences 1")) << both;
+  const std::string neither = said(plan(100 * kMiB));
+  EXPECT_FALSE(names(neither, "would fit")) << neither;
+}
+
 TEST_F(Planning, G3_ContextTimesSequencesOverflows) {
   for (const PlanOptions options :
        {PlanOptions{1 << 30, 1 << 10}, PlanOptions{std::numeric_limits<int32_t>::max(), 4096}}) {
