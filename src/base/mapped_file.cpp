@@ -94,7 +94,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   struct stat status;
   if (fstat(file->descriptor_, &status) != 0) return open_error(path);
   if (!S_ISREG(status.st_mode)) return Error{ErrorKind::io, "not_regular_file", "a model must be a regular file", path};
-  file->modified_ns_ = modified_ns(status);
+  file->identity_ = {status.st_ino, modified_ns(status)};
   if (status.st_size > 0) {
     const auto size = static_cast<size_t>(status.st_size);
     void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file->descriptor_, 0);
@@ -119,7 +119,7 @@ bool MappedFile::unchanged() const {
   if (range_ && range_->lost_page.load()) return false;
   struct stat status;
   return fstat(descriptor_, &status) == 0 && static_cast<size_t>(status.st_size) == bytes_.size() &&
-         modified_ns(status) == modified_ns_;
+         modified_ns(status) == identity_.modified_ns;
 }
 
 bool MappedFile::is_current() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,13 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
+  // Which file of its disk it was when it was mapped, and when that was last written. Restarts do not change it;
+  // whoever writes to the file, or puts another in its place, does.
+  struct Identity {
+    uint64_t inode = 0;
+    int64_t modified_ns = 0;
+  };
+  const Identity& identity() const { return identity_; }
   // False once a page of it was lost, and while its length or time are others than when it was mapped.
   bool unchanged() const;
   // Whether opening path() now would give this file, unchanged.
@@ -37,7 +45,7 @@ class MappedFile {
   std::string path_;
   int descriptor_ = -1;
   std::span<const std::byte> bytes_;
-  int64_t modified_ns_ = 0;
+  Identity identity_;
   MappedRange* range_ = nullptr;  // where the handler finds it; null without bytes
 };
 

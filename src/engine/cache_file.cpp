@@ -172,6 +172,7 @@ uint64_t cache_fingerprint(const ModelFile& file, const std::string& format) {
     const std::span<const std::byte> bytes = part->bytes();
     const uint64_t size = bytes.size();
     add(std::as_bytes(std::span(&size, 1)));
+    add(std::as_bytes(std::span(&part->identity(), 1)));
     add(bytes.first(std::min(kEnds, bytes.size())));
     add(bytes.last(std::min(kEnds, bytes.size())));
     for (size_t i = 0; i < kSamples && bytes.size() > kSample; ++i)

@@ -27,7 +27,8 @@ struct CacheFile {
   int64_t page_bytes = 0;
 };
 
-// `format`: whatever else decides what the bytes of a page mean. Reads samples of the weights, not all of them.
+// `format`: whatever else decides what the bytes of a page mean. Reads samples of the weights, not all of them: that
+// these are the same weights as before is told by their files' sizes and MappedFile::identity().
 uint64_t cache_fingerprint(const ModelFile& file, const std::string& format);
 
 // Pages saved. Without any, and after an error, what was there before stays. Errors: ErrorKind::io, `disk_full` with

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "engine/harness.h"
+#include "file/gguf_bytes.h"
 
 namespace martlet {
 namespace {
@@ -179,6 +180,25 @@ TEST_F(SavedCache, F8_AnotherModelsIsRefused) {
     EXPECT_FALSE(cache.restore(other)) << i;
     EXPECT_FALSE(fs::exists(file_.path));
   }
+}
+
+// Four mebibytes of weights, of which no sample holds the middle.
+TEST_F(SavedCache, F8_AFingerprintIsOneFilesAsItWasLastWritten) {
+  const std::string path = (folder_ / "a.gguf").string(), copy = (folder_ / "b.gguf").string();
+  std::ofstream(path, std::ios::binary) << RawGguf().header(1, 0).tensor("a", {1 << 20}, 0, 0).data(4 << 20).bytes;
+  const auto fingerprint = [](const std::string& of) {
+    const auto file = ModelFile::open(of);
+    EXPECT_TRUE(file) << file.error().line();
+    return cache_fingerprint(**file, "cpu f16");
+  };
+  const uint64_t first = fingerprint(path);
+  EXPECT_EQ(fingerprint(path), first) << "opened again";
+  fs::copy_file(path, copy);
+  fs::last_write_time(copy, fs::last_write_time(path));
+  EXPECT_NE(fingerprint(copy), first) << "another file in its place";
+  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out).seekp((2 << 20) + (40 << 10)).put('\1');
+  fs::last_write_time(path, fs::last_write_time(copy) + std::chrono::nanoseconds(4));  // clocks of disks tick slowly
+  EXPECT_NE(fingerprint(path), first) << "written to";
 }
 
 TEST_F(SavedCache, F5_WhatCannotBeWrittenLeavesTheOldFile) {
