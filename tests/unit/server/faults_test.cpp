@@ -306,6 +306,65 @@ TEST(ServerFaults, D8_SlowHeads) {
   EXPECT_EQ(parse_answer(slow.receive()).status, 408);
 }
 
+TEST(ServerFaults, D8_SlowBodies) {
+  ServerOptions options;
+  options.http.body_timeout = std::chrono::milliseconds(100);
+  Fixture f(options);
+  Client slow(f.port());
+  const std::string request = request_bytes("POST", "/v1/completions", R"({"prompt":"abc","max_tokens":1})");
+  slow.send(request.substr(0, request.size() - 8));
+  EXPECT_EQ(parse_answer(slow.receive()).status, 408);
+  EXPECT_EQ(f.get("/health").status, 200);
+}
+
+TEST(ServerFaults, D8_IdleConnectionsAreClosed) {
+  ServerOptions options;
+  options.http.idle_timeout = std::chrono::milliseconds(100);
+  Fixture f(options);
+  Client idle(f.port(), 30);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2; ++i) {
+    idle.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_NE(idle.receive("\"status\":\"ok\"").find("HTTP/1.1 200"), std::string::npos);
+  }
+  EXPECT_EQ(idle.receive().find("HTTP/1.1"), std::string::npos) << "no answer to nothing";
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+TEST(ServerFaults, D9_TooManyLargeBodies) {
+  ServerOptions options;
+  options.http.max_large_bodies = 2;
+  Fixture f(options);
+  const auto large = [&] { return f.post("/v1/completions", R"({"prompt":")" + std::string(100'000, 'a') + "\"}"); };
+  ASSERT_EQ(large().status, 400);  // longer than the context, and read
+  Client a(f.port()), b(f.port());
+  for (Client* held : {&a, &b})
+    held->send(request_bytes("POST", "/v1/completions", std::string(100'000, ' ')).substr(0, 400));
+  Answer refused;
+  ASSERT_TRUE(eventually([&] { return (refused = large()).status == 503; })) << refused.body;
+  EXPECT_EQ(refused.at("/error/code"), "too_many_bodies");
+  EXPECT_NE(refused.head.find("retry-after: "), refused.head.npos);
+  EXPECT_EQ(f.post("/v1/completions", R"({"prompt":"a","max_tokens":1})").status, 200) << "a small one";
+  a.close();
+  EXPECT_TRUE(eventually([&] { return large().status == 400; }));
+}
+
+TEST(ServerFaults, D3_AnswersOfOneRequest) {
+  Fixture f;
+  const auto ask_for = [&](int prompts, int n) {
+    std::string body = R"({"max_tokens":1,"n":)" + std::to_string(n) + R"(,"prompt":["a")";
+    for (int i = 1; i < prompts; ++i) body += ",\"a\"";
+    return body + "]}";
+  };
+  const Answer most = f.post("/v1/completions", ask_for(8, 16));
+  ASSERT_EQ(most.status, 200) << most.body;
+  EXPECT_EQ(most.at("/choices").as_array().size(), 128u);
+  expect_refused(f, "/v1/completions",
+                 {{ask_for(9, 16), "invalid_value", "prompt"},
+                  {ask_for(129, 1), "invalid_value", "prompt"},
+                  {ask_for(1, 17), "invalid_value", "n"}});
+}
+
 TEST(ServerFaults, D9_QueueFull) {
   Fixture f;
   f.engine().full = true;

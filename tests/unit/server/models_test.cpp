@@ -201,14 +201,14 @@ TEST_F(Models, ManyThreadsAskForMoreThanFits) {
 // Through HTTP
 
 struct Server2 {
-  explicit Server2(ServerOptions options = {}) {
+  explicit Server2(ServerOptions options = {}, int64_t mebibytes = 60) {
     options.http.port = 0;
     options.memory = 100 * kMiB;
     server = std::move(*Server::start(options));
     port = static_cast<uint16_t>(std::stoi(server->address().substr(server->address().rfind(':') + 1)));
     for (const char* name : {"a", "b"}) {
       EXPECT_TRUE(server->models().add(
-          std::make_unique<FakeSource>(name, 60 * kMiB, controls.emplace_back(), std::chrono::milliseconds(5))));
+          std::make_unique<FakeSource>(name, mebibytes * kMiB, controls.emplace_back(), std::chrono::milliseconds(5))));
     }
     server->open();
   }
@@ -309,6 +309,34 @@ TEST(ModelsOverHttp, G8_UnderPressureCachesGoThenNewWorkIsRefusedAndStreamsFinis
   EXPECT_EQ(f.get("/health").at("/memory/pressure"), "critical");
   EXPECT_NE(client.receive().find("[DONE]"), std::string::npos) << "a live stream finishes";
   std::ofstream(file) << "none";
+  std::filesystem::remove(file);
+}
+
+TEST(ModelsOverHttp, G8_WhenMemoryIsCriticalModelsThatNobodyUsesAreUnloaded) {
+  const std::string file = testing::TempDir() + "martlet-critical-" + std::to_string(getpid());
+  std::ofstream(file) << "none";
+  ServerOptions options;
+  options.pressure = net::file_pressure(file);
+  options.pressure_interval = std::chrono::milliseconds(20);
+  Server2 f(options, 30);
+  const auto state = [&](const std::string& name) { return ask(f.port, "GET", "/v1/models/" + name).at("/state"); };
+  const auto under = [&](const char* level) {
+    std::ofstream(file) << level;
+    return eventually([&] { return ask(f.port, "GET", "/health").at("/memory/pressure") == level; });
+  };
+  EXPECT_EQ(f.complete("b").status, 200);
+  Client client(f.port);
+  client.send(request_bytes("POST", "/v1/completions",
+                            R"({"prompt":"ab","model":"a","stream":true,"ignore_eos":true,"max_tokens":300})"));
+  ASSERT_NE(client.receive("data: ").find("data: "), std::string::npos);
+  EXPECT_EQ(state("a"), "loaded");
+  ASSERT_TRUE(under("some"));
+  EXPECT_EQ(state("b"), "loaded") << "its cache is enough";
+  ASSERT_TRUE(under("critical"));
+  EXPECT_TRUE(eventually([&] { return state("b") == "unloaded"; }));
+  EXPECT_EQ(f.controls[1].alive, 0);
+  EXPECT_EQ(state("a"), "loaded");
+  EXPECT_NE(client.receive().find("[DONE]"), std::string::npos) << "who runs finishes";
   std::filesystem::remove(file);
 }
 
