@@ -12,7 +12,7 @@ namespace {
 
 // The row is looked at in blocks: one vectorised pass finds each block's largest logit, and later passes skip the
 // blocks that hold nothing above their threshold.
-constexpr size_t kBlock = 64;
+constexpr size_t kBlock = kWeightBlock;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Finaliser of splitmix64 (Steele, Lea, Flood 2014).
@@ -28,6 +28,37 @@ size_t blocks_of(std::span<const float> logits) {
 
 std::span<const float> block(std::span<const float> logits, size_t b) {
   return logits.subspan(b * kBlock, std::min(kBlock, logits.size() - b * kBlock));
+}
+
+// Index of the weight that `left` of them all falls on, and takes off what stands before it. Rounding may leave a
+// little behind the last one, which takes it.
+size_t fall(std::span<const double> weights, double& left) {
+  size_t i = 0;
+  while (i + 1 < weights.size() && left >= weights[i]) left -= weights[i++];
+  return i;
+}
+
+// The token of a block of logits that `left` of its weight falls on; `otherwise` where none weighs anything.
+Token draw_from_block(std::span<const float> block, Token first, double left, Token otherwise, float largest,
+                      float temperature) {
+  Token last = otherwise;  // rounding may leave a little behind the last one that weighs anything
+  for (size_t i = 0; i < block.size(); ++i) {
+    const double weight = std::exp((double{block[i]} - largest) / temperature);
+    if (weight <= 0) continue;
+    last = first + static_cast<Token>(i);
+    if (left < weight) break;
+    left -= weight;
+  }
+  return last;
+}
+
+bool keeps_best(const Sampling& sampling, int64_t vocabulary) {
+  return sampling.top_k > 0 && sampling.top_k < vocabulary;
+}
+
+// Nothing keeps tokens from being drawn, but for top-k.
+bool keeps_all(const Sampling& sampling) {
+  return sampling.typical_p >= 1 && sampling.top_p >= 1 && sampling.min_p <= 0;
 }
 
 }  // namespace
@@ -97,22 +128,31 @@ void Chooser::collect_best(std::span<const float> logits, int64_t count) {
     threshold = thresholds_[wanted - 1];
   }
   collect(logits, threshold);
-  if (wanted >= candidates_.size()) return;
-  std::nth_element(candidates_.begin(), candidates_.begin() + count, candidates_.end(),
-                   [](const Candidate& a, const Candidate& b) {
-                     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-                   });
-  candidates_.resize(wanted);
+  keep_best(wanted);
 }
 
-// Weight of each block of the row, relative to the largest logit; returns their sum.
+// The `count` best candidates, in their order.
+void Chooser::keep_best(size_t count) {
+  if (count >= candidates_.size()) return;
+  const auto before = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  };
+  ranked_ = candidates_;
+  const auto last = ranked_.begin() + static_cast<int64_t>(count) - 1;
+  std::nth_element(ranked_.begin(), last, ranked_.end(), before);
+  std::erase_if(candidates_, [&](const Candidate& c) { return before(*last, c); });
+}
+
+// Weight of each block and group of the row, relative to the largest logit; returns their sum.
 double Chooser::weigh_all(std::span<const float> logits, float largest, float temperature) {
   block_weights_.resize(blocks_of(logits));
-  double total = 0;
+  group_weights_.assign((block_weights_.size() + kBlocksOfGroup - 1) / kBlocksOfGroup, 0);
   for (size_t b = 0; b < block_weights_.size(); ++b) {
     block_weights_[b] = sum_of_exponentials(block(logits, b), largest, 1 / temperature);
-    total += block_weights_[b];
+    group_weights_[b / kBlocksOfGroup] += block_weights_[b];
   }
+  double total = 0;
+  for (const double weight : group_weights_) total += weight;
   return total;
 }
 
@@ -131,13 +171,14 @@ double Chooser::weight_of_candidates() const {
   return total;
 }
 
-// Keeps the smallest set of candidates, taken by ascending key (then token), whose weights reach `wanted`. Selection
-// instead of a sort: linear in the number of candidates.
+// Keeps the smallest set of candidates, taken by ascending key (then token), whose weights reach `wanted`, in their
+// order. Selection instead of a sort: linear in the number of candidates.
 void Chooser::keep_mass(double wanted) {
   const auto before = [](const Candidate& a, const Candidate& b) {
     return a.key != b.key ? a.key < b.key : a.token < b.token;
   };
-  auto begin = candidates_.begin(), end = candidates_.end();
+  ranked_ = candidates_;
+  auto begin = ranked_.begin(), end = ranked_.end();
   double kept = 0;
   while (end - begin > 32) {
     const auto middle = begin + (end - begin) / 2;
@@ -152,8 +193,10 @@ void Chooser::keep_mass(double wanted) {
     }
   }
   std::sort(begin, end, before);
-  while (begin != end && (kept < wanted || begin == candidates_.begin())) kept += (begin++)->weight;
-  candidates_.erase(begin, candidates_.end());
+  while (begin != end && (kept < wanted || begin == ranked_.begin())) kept += (begin++)->weight;
+  if (begin == ranked_.end()) return;
+  const Candidate last = *std::prev(begin);
+  std::erase_if(candidates_, [&](const Candidate& c) { return before(last, c); });
 }
 
 // Locally typical sampling (Meister et al. 2022): tokens whose surprise is nearest the entropy come first.
@@ -169,19 +212,11 @@ void Chooser::keep_typical(double total, float mass) {
 
 Token Chooser::draw_from_all(std::span<const float> logits, float largest, const Sampling& sampling) {
   double left = uniform(sampling.seed, sampling.draw) * weigh_all(logits, largest, sampling.temperature);
-  size_t b = 0;
-  while (b + 1 < block_weights_.size() && left >= block_weights_[b]) left -= block_weights_[b++];
-  // Rounding may leave a little behind the last token of the block: the last one with a weight takes it.
-  Token last = first_of(logits, largest);
-  const std::span<const float> values = block(logits, b);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double weight = std::exp((double{values[i]} - largest) / sampling.temperature);
-    if (weight <= 0) continue;
-    last = static_cast<Token>(b * kBlock + i);
-    if (left < weight) break;
-    left -= weight;
-  }
-  return last;
+  const size_t first = fall(group_weights_, left) * kBlocksOfGroup;
+  const size_t blocks = std::min<size_t>(kBlocksOfGroup, block_weights_.size() - first);
+  const size_t b = first + fall(std::span(block_weights_).subspan(first, blocks), left);
+  return draw_from_block(block(logits, b), static_cast<Token>(b * kBlock), left, first_of(logits, largest), largest,
+                         sampling.temperature);
 }
 
 Token Chooser::draw_candidate(double u) const {
@@ -199,20 +234,19 @@ Token Chooser::draw_candidate(double u) const {
 // Leaves what the filters keep in candidates_, with weights; false where no filter is set: every token stays.
 bool Chooser::filter(std::span<const float> logits, float largest, const Sampling& sampling) {
   const auto vocabulary = static_cast<int64_t>(logits.size());
-  const bool best = sampling.top_k > 0 && sampling.top_k < vocabulary;
-  const bool typical = sampling.typical_p < 1, nucleus = sampling.top_p<1, minimum = sampling.min_p> 0;
-  if (!best && !typical && !nucleus && !minimum) return false;
+  const bool best = keeps_best(sampling, vocabulary), nucleus = sampling.top_p < 1;
+  if (!best && keeps_all(sampling)) return false;
 
   double total = 0;
   if (best) {
     collect_best(logits, sampling.top_k);
     total = weigh_candidates(largest, sampling.temperature);
-  } else if (typical) {
+  } else if (sampling.typical_p < 1) {
     collect(logits, -kInfinity);
     total = weigh_candidates(largest, sampling.temperature);
   } else {
     // What weighs less than the share of the tail that top-p drops, spread over the vocabulary, is in that tail.
-    double smallest = minimum ? sampling.min_p : 0;
+    double smallest = std::max(sampling.min_p, 0.0f);
     if (nucleus) {
       total = weigh_all(logits, largest, sampling.temperature);
       smallest = std::max(smallest, (1.0 - sampling.top_p) * total / static_cast<double>(vocabulary));
@@ -221,21 +255,26 @@ bool Chooser::filter(std::span<const float> logits, float largest, const Samplin
     const double collected = weigh_candidates(largest, sampling.temperature);
     if (!nucleus) total = collected;
   }
-  if (typical) {
+  narrow(sampling, total);
+  return true;
+}
+
+// What the filters but top-k leave of the candidates, of `total` weight before.
+void Chooser::narrow(const Sampling& sampling, double total) {
+  if (sampling.typical_p < 1) {
     keep_typical(total, sampling.typical_p);
     total = weight_of_candidates();
   }
-  if (nucleus) {
+  if (sampling.top_p < 1) {
     for (Candidate& c : candidates_) c.key = -c.weight;
     keep_mass(sampling.top_p * total);
   }
-  if (minimum) {
+  if (sampling.min_p > 0) {
     double heaviest = 0;
     for (const Candidate& c : candidates_) heaviest = std::max(heaviest, c.weight);
     const double smallest = std::min(1.0f, sampling.min_p) * heaviest;
     std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < smallest; });
   }
-  return true;
 }
 
 Token Chooser::draw(std::span<const float> logits, float largest, const Sampling& sampling) {
@@ -308,6 +347,34 @@ void Chooser::write_top(std::span<const float> logits, double normalizer, std::s
                  ? TokenLogprob{candidates_[i].token, static_cast<float>(candidates_[i].logit - normalizer)}
                  : TokenLogprob{-1, -kInfinity};
   }
+}
+
+bool takes_excerpt(const Choice& choice, int64_t vocabulary) {
+  const Sampling& s = choice.sampling;
+  return choice.score < 0 && choice.top < 0 && !choice.allowed && choice.adjust.empty() && choice.q.empty() &&
+         s.temperature >= kGreedyTemperature && s.typical_p >= 1 &&
+         s.top_k <= std::min<int64_t>(kMostCandidates, vocabulary - 1);
+}
+
+std::optional<Token> Chooser::draw(const Excerpt& excerpt, const Sampling& sampling) {
+  const bool best = sampling.top_k > 0;
+  if (!best && keeps_all(sampling))
+    return draw_from_block(excerpt.block, excerpt.first, excerpt.left, excerpt.best, excerpt.largest,
+                           sampling.temperature);
+  if (excerpt.count < std::max(1, sampling.top_k) || excerpt.count > kMostCandidates) return std::nullopt;
+  candidates_.clear();
+  for (const TokenLogit& c : std::span(excerpt.candidates).first(static_cast<size_t>(excerpt.count)))
+    candidates_.push_back({c.token, c.logit, 0, 0});
+  std::ranges::sort(candidates_, {}, &Candidate::token);
+  if (best) keep_best(static_cast<size_t>(sampling.top_k));
+  double total = weigh_candidates(excerpt.largest, sampling.temperature);
+  if (!best && sampling.top_p < 1) {
+    // A little more than what is kept: sums round.
+    if (total < sampling.top_p * excerpt.total * (1 + 1e-12)) return std::nullopt;
+    total = excerpt.total;
+  }
+  narrow(sampling, total);
+  return draw_candidate(uniform(sampling.seed, sampling.draw));
 }
 
 Chosen Chooser::choose(std::span<const float> logits, const Choice& choice, std::span<TokenLogprob> top) {

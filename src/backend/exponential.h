@@ -3,9 +3,9 @@
 // Four floats at a time in plain C++ (vectors of the compiler, 16 bytes on every processor), and sums of
 // exponentials over a row of logits.
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 
 namespace martlet {
@@ -58,14 +58,19 @@ inline Lanes exponential(Lanes x) {
   return x < -87.0f ? Lanes{} : out;
 }
 
-// Sum of exp((x - largest) * factor), at most a few hundred values.
+// Sum of exp((x - largest) * factor), at most a few hundred values; what is missing from four at the end counts as
+// -infinity. A device that does the same operations in this order gets the same bits.
 inline double sum_of_exponentials(std::span<const float> values, float largest, float factor) {
   Lanes sum = {};
   size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes) sum += exponential((load_lanes(&values[i]) - largest) * factor);
+  if (i < values.size()) {
+    Lanes rest = broadcast(-std::numeric_limits<float>::infinity());
+    std::memcpy(&rest, &values[i], (values.size() - i) * sizeof(float));
+    sum += exponential((rest - largest) * factor);
+  }
   double out = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) out += sum[lane];
-  for (; i < values.size(); ++i) out += std::exp((double{values[i]} - largest) * factor);
   return out;
 }
 

@@ -8,6 +8,8 @@
 #include <map>
 #include <random>
 
+#include "backend/exponential.h"
+
 namespace martlet {
 namespace {
 
@@ -146,6 +148,111 @@ TEST(Choose, DrawsFollowTheDistribution) {
   expect_distribution(logits,
                       {.temperature = 2, .top_k = 100, .top_p = 0.8f, .min_p = 0.02f, .typical_p = 0.9f, .seed = 8});
   expect_distribution(random_logits(5000, 3, 0.1f), {.temperature = 1, .top_p = 0.05f, .seed = 9});
+}
+
+// What a device gives of a row: `count` candidates, or -1, the last ones first.
+Excerpt excerpt_of(const std::vector<float>& logits, const Sampling& sampling, int64_t count) {
+  Excerpt out = {};
+  const auto size = static_cast<int64_t>(logits.size());
+  const auto best = std::max_element(logits.begin(), logits.end());
+  out.largest = *best;
+  out.best = static_cast<Token>(best - logits.begin());
+  std::vector<double> groups, blocks;
+  for (int64_t first = 0; first < size; first += kWeightBlock) {
+    const auto block = std::span(logits).subspan(static_cast<size_t>(first));
+    blocks.push_back(sum_of_exponentials(block.first(std::min<size_t>(block.size(), kWeightBlock)), out.largest,
+                                         1 / sampling.temperature));
+    if (blocks.size() % kBlocksOfGroup == 1) groups.push_back(0);
+    groups.back() += blocks.back();
+  }
+  for (const double group : groups) out.total += group;
+  out.left = uniform(sampling.seed, sampling.draw) * out.total;
+  size_t g = 0;
+  while (g + 1 < groups.size() && out.left >= groups[g]) out.left -= groups[g++];
+  size_t b = g * kBlocksOfGroup;
+  while (b + 1 < std::min(blocks.size(), (g + 1) * kBlocksOfGroup) && out.left >= blocks[b]) out.left -= blocks[b++];
+  out.first = static_cast<Token>(b * kWeightBlock);
+  for (int64_t i = 0; i < kWeightBlock; ++i)
+    out.block[i] = out.first + i < size ? logits[static_cast<size_t>(out.first + i)] : -kInfinity;
+  out.count = static_cast<int32_t>(std::min(count, size));
+  std::vector<Token> order(logits.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Token>(i);
+  std::sort(order.begin(), order.end(), [&](Token a, Token b) {
+    return logits[static_cast<size_t>(a)] != logits[static_cast<size_t>(b)]
+               ? logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)]
+               : a < b;
+  });
+  for (int32_t i = 0; i < out.count; ++i) {
+    const Token token = order[static_cast<size_t>(out.count - 1 - i)];
+    out.candidates[i] = {token, logits[static_cast<size_t>(token)]};
+  }
+  return out;
+}
+
+TEST(Choose, AnExcerptGivesTheTokenOfTheRow) {
+  const Sampling samplings[] = {{.temperature = 1},
+                                {.temperature = 0.3f},
+                                {.temperature = 100},
+                                {.temperature = 1, .top_k = 1},
+                                {.temperature = 1.5f, .top_k = 40},
+                                {.temperature = 1, .top_p = 0.9f},
+                                {.temperature = 0.7f, .top_p = 0},
+                                {.temperature = 1, .min_p = 0.2f},
+                                {.temperature = 1, .top_p = 0.8f, .min_p = 0.1f},
+                                {.temperature = 0.9f, .top_k = 50, .top_p = 0.9f, .min_p = 0.02f}};
+  Chooser whole, part;
+  int given = 0, all = 0;
+  for (const size_t size : {1u, 5u, 63u, 64u, 65u, 1001u, 4096u, 4099u, 20000u}) {
+    std::vector<float> logits = random_logits(size, static_cast<uint32_t>(size), 2.5f);
+    for (size_t i = 0; i < size; i += 3) logits[i] = std::round(logits[i]);  // ties
+    for (Sampling sampling : samplings) {
+      if (!takes_excerpt({.sampling = sampling}, static_cast<int64_t>(size))) continue;
+      for (sampling.draw = 0; sampling.draw < 40; ++sampling.draw, ++all) {
+        const Excerpt excerpt = excerpt_of(logits, sampling, sampling.draw % 2 == 0 ? kMostCandidates : 200);
+        const std::optional<Token> token = part.draw(excerpt, sampling);
+        if (!token) continue;
+        ++given;
+        EXPECT_EQ(*token, whole.choose(logits, {.sampling = sampling}, {}).token)
+            << size << " logits, temperature " << sampling.temperature << ", top-k " << sampling.top_k << ", draw "
+            << sampling.draw;
+      }
+    }
+  }
+  EXPECT_GT(given, all * 9 / 10);
+}
+
+TEST(Choose, AnExcerptThatIsNotEnoughIsRefused) {
+  const auto logits = random_logits(3000, 5, 1);
+  Chooser chooser;
+  const auto draws = [&](const Sampling& sampling, int64_t count) {
+    return chooser.draw(excerpt_of(logits, sampling, count), sampling).has_value();
+  };
+  EXPECT_TRUE(draws({}, -1));
+  EXPECT_FALSE(draws({.top_k = 40}, 39));
+  EXPECT_TRUE(draws({.top_k = 40}, 40));
+  EXPECT_FALSE(draws({.top_k = 40}, -1));
+  EXPECT_FALSE(draws({.top_p = 0.9f}, 20));
+  EXPECT_TRUE(draws({.top_p = 0.01f}, 20));
+  EXPECT_FALSE(draws({.top_p = 0.5f}, -1));
+  EXPECT_FALSE(draws({.min_p = 0.5f}, -1));
+}
+
+TEST(Choose, ExcerptsAreForPlainDraws) {
+  const std::vector<Adjust> adjust = {{3, 2, 0}};
+  const std::vector<TokenProbability> q = {{3, 1}};
+  const uint32_t allowed[100] = {};
+  const auto takes = [](const Choice& choice) { return takes_excerpt(choice, 3000); };
+  EXPECT_TRUE(takes({}));
+  EXPECT_TRUE(takes({.sampling = {.temperature = 0.5f, .top_k = 1024, .top_p = 0.5f, .min_p = 0.5f}}));
+  EXPECT_FALSE(takes({.sampling = {.temperature = 0}}));
+  EXPECT_FALSE(takes({.sampling = {.top_k = 1025}}));
+  EXPECT_FALSE(takes_excerpt({.sampling = {.top_k = 100}}, 100));
+  EXPECT_FALSE(takes({.sampling = {.typical_p = 0.5f}}));
+  EXPECT_FALSE(takes({.allowed = allowed}));
+  EXPECT_FALSE(takes({.adjust = adjust}));
+  EXPECT_FALSE(takes({.draft = 3, .q = q}));
+  EXPECT_FALSE(takes({.score = 3}));
+  EXPECT_FALSE(takes({.top = 0}));
 }
 
 TEST(Choose, SeedAndDrawFixTheToken) {
