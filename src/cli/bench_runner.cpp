@@ -25,7 +25,8 @@ Token BenchRunner::random_token() {
   return static_cast<Token>(random_() % static_cast<uint32_t>(model_->hyperparameters().vocabulary));
 }
 
-Status BenchRunner::step(std::span<const Token> tokens, int32_t batch, int32_t first, int32_t rows) {
+Status BenchRunner::step(std::span<const Token> tokens, int32_t batch, int32_t first, int32_t rows,
+                         const Sampling& sampling) {
   const auto sequences = static_cast<size_t>(batch);
   std::vector<int32_t> positions, starts(1, 0), page_starts(1, 0), outputs;
   std::vector<Page> pages;
@@ -38,9 +39,11 @@ Status BenchRunner::step(std::span<const Token> tokens, int32_t batch, int32_t f
   }
   const std::vector<int32_t> lengths(sequences, first + rows);
   const PageTable table{page_starts, pages};
-  Choice greedy;
-  greedy.sampling.temperature = 0;
-  const std::vector<Choice> choices(sequences, greedy);
+  std::vector<Choice> choices(sequences, Choice{.sampling = sampling});
+  for (size_t s = 0; s < sequences; ++s) {
+    choices[s].sampling.seed = s;
+    choices[s].sampling.draw = static_cast<uint64_t>(first);
+  }
   const Batch flat{.tokens = tokens,
                    .positions = positions,
                    .starts = starts,
@@ -101,12 +104,13 @@ Result<Speed> BenchRunner::prefill(int32_t tokens, int32_t repeats) {
   return repeat(repeats, tokens, [&] { return fill(tokens); });
 }
 
-Result<Speed> BenchRunner::decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats) {
+Result<Speed> BenchRunner::decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats,
+                                  const Sampling& sampling) {
   return repeat(repeats, int64_t{batch} * tokens, [&]() -> Status {
     std::vector<Token> next(static_cast<size_t>(batch));
     for (Token& token : next) token = random_token();
     for (int32_t i = 0; i < tokens; ++i) {
-      MARTLET_TRY(step(next, batch, context + i, 1));
+      MARTLET_TRY(step(next, batch, context + i, 1, sampling));
       for (size_t s = 0; s < next.size(); ++s) next[s] = chosen_[s].token;
     }
     return {};

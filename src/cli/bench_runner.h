@@ -34,16 +34,21 @@ class BenchRunner {
   Result<Speed> prefill(int32_t tokens, int32_t repeats);
   // Brings `context` tokens into the cache of each of `batch` sequences.
   Status fill_contexts(int32_t batch, int32_t context);
-  // `tokens` steps of `batch` sequences, each a greedy token after `context` tokens that lie in the cache.
-  Result<Speed> decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats);
+  // `tokens` steps of `batch` sequences, each a token after `context` tokens that lie in the cache, drawn as `sampling`
+  // says but for its seed.
+  Result<Speed> decode(int32_t batch, int32_t context, int32_t tokens, int32_t repeats,
+                       const Sampling& sampling = kGreedy);
 
  private:
   BenchRunner(Backend& backend, std::unique_ptr<Model> model, int32_t pages_each)
       : backend_(backend), model_(std::move(model)), pages_each_(pages_each) {}
 
+  static constexpr Sampling kGreedy = {.temperature = 0};
+
   // Rows `first` .. `first + rows` of each of `batch` sequences, whose tokens lie one sequence after the other; the
   // last row of each is an output, and its chosen token goes to `chosen_`.
-  Status step(std::span<const Token> tokens, int32_t batch, int32_t first, int32_t rows);
+  Status step(std::span<const Token> tokens, int32_t batch, int32_t first, int32_t rows,
+              const Sampling& sampling = kGreedy);
   Status fill(int32_t tokens);
   Token random_token();
   Result<Speed> repeat(int32_t repeats, int64_t tokens, const std::function<Status()>& once);

@@ -32,6 +32,9 @@ struct Upload {
 };
 using Forward = std::function<Tensor(Backend&, std::span<const Weight>)>;
 
+// The step's logits as the host reads them, one row for each output.
+std::vector<float> logits_of(Backend& backend, Ticket ticket);
+
 // A model of a few operators, open on a backend.
 class Open {
  public:
@@ -41,6 +44,9 @@ class Open {
   bool prepare(const Forward& forward);
   // What `forward` returns, as f32. Empty when the step fails.
   std::vector<float> run(const Rows& rows, const Forward& forward);
+  // The same with a choice for each row; `chosen` receives the answers.
+  std::vector<float> run(const Rows& rows, const Forward& forward, std::span<const Choice> choices,
+                         std::span<Chosen> chosen);
 
  private:
   Backend& backend_;
@@ -63,6 +69,8 @@ TensorView view_of(const std::vector<float>& values, int64_t columns);
 // `copies`: the backend was given memory for copies of weights.
 void check_linear(Backend& cpu, Backend& cuda, bool copies, Tally& tally);
 void check_attention(Backend& cpu, Backend& cuda, Tally& tally);
+// Tokens that are drawn, held to those of the host from the same logits and to their distribution.
+void check_draws(Backend& cuda, Tally& tally);
 void check_golden(const std::string& folder, Backend& cuda, Tally& tally);
 // `reference`: made from the reference vectors by tools/gpu_check.
 void check_reference(const std::string& model, const std::string& reference, Backend& cuda, Tally& tally);

@@ -1,5 +1,5 @@
-// gpu_checks [copies] [linear] [attention] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the checks that
-// are named, those behind `copies` with memory for copies of weights.
+// gpu_checks [copies] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the
+// checks that are named, those behind `copies` with memory for copies of weights.
 
 #include <cstdlib>
 
@@ -38,6 +38,8 @@ int main(int count, char** arguments) {
       gpu::check_linear(*scalar, *cuda, copies, tally);
     } else if (what == "attention") {
       gpu::check_attention(*scalar, *cuda, tally);
+    } else if (what == "draws") {
+      gpu::check_draws(*cuda, tally);
     } else if (what == "golden") {
       gpu::check_golden(next(), *cuda, tally);
     } else if (what == "reference") {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "backend/choose.h"
 #include "checks.h"
 #include "file/model_file.h"
 #include "model/model.h"
@@ -34,7 +35,8 @@ class Loaded {
   int32_t vocabulary() const { return model_->hyperparameters().vocabulary; }
 
   // Rows first .. of sequences with the same tokens; returns the logits of all rows.
-  std::vector<float> run(std::span<const Token> tokens, int32_t first, int32_t sequences) {
+  std::vector<float> run(std::span<const Token> tokens, int32_t first, int32_t sequences,
+                         const Sampling& sampling = {.temperature = 0}) {
     Rows rows;
     for (int32_t s = 0; s < sequences; ++s) {
       std::vector<Page> pages(static_cast<size_t>(each_));
@@ -43,13 +45,12 @@ class Loaded {
     }
     const PageTable table = {rows.page_starts, rows.pages};
     const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, {}, rows.outputs};
-    const std::vector<Choice> choices(rows.outputs.size(), {.sampling = {.temperature = 0}});
+    std::vector<Choice> choices(rows.outputs.size(), {.sampling = sampling});
+    for (size_t i = 0; i < choices.size(); ++i) choices[i].sampling.draw = i;
     chosen.resize(choices.size());
     const Ticket ticket = backend_.submit(model_->id(), batch, choices, [&] { return model_->forward(backend_); });
     if (const Status status = backend_.wait(ticket, chosen, {}); !status) stop(status.error());
-    std::vector<float> logits(rows.outputs.size() * static_cast<size_t>(vocabulary()));
-    backend_.read(backend_.outputs(ticket).logits, logits);
-    return logits;
+    return logits_of(backend_, ticket);
   }
 
   std::vector<Chosen> chosen;
@@ -67,6 +68,26 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   std::vector<double> out(logits.begin(), logits.end());
   for (double& x : out) x -= largest + std::log(sum);
   return out;
+}
+
+// Draws of a step are those of the host from the step's logits.
+void check_draws_of(Loaded& model, std::span<const Token> tokens, int32_t first, int32_t sequences, Tally& tally) {
+  Chooser chooser;
+  size_t same = 0, all = 0;
+  for (const Sampling& sampling : {Sampling{.temperature = 0.8f, .seed = 1}, Sampling{.top_k = 40, .seed = 2},
+                                   Sampling{.temperature = 0.5f, .top_p = 0.9f, .seed = 3},
+                                   Sampling{.temperature = 0.7f, .min_p = 0.1f, .seed = 4}}) {
+    const std::vector<float> logits = model.run(tokens, first, sequences, sampling);
+    const auto vocabulary = static_cast<size_t>(model.vocabulary());
+    for (size_t i = 0; i < model.chosen.size(); ++i, ++all) {
+      Choice choice{.sampling = sampling};
+      choice.sampling.draw = i;
+      const std::span<const float> row = std::span(logits).subspan(i * vocabulary, vocabulary);
+      same += chooser.choose(row, choice, {}).token == model.chosen[i].token ? 1 : 0;
+    }
+  }
+  tally.expect(same == all && all > 0, "draws of " + std::to_string(all / 4) + " rows of a model",
+               std::to_string(same) + " of " + std::to_string(all) + " as the host draws them");
 }
 
 std::string fixed(double value) {
@@ -171,6 +192,8 @@ void check_model(const std::string& path, Backend& cpu, Backend& cuda, Tally& ta
       if (i == 2) tally.expect(same, "the same bits alone and among " + std::to_string(sequences), "decoding");
     }
   }
+  check_draws_of(model, prompt, 0, 1, tally);
+  for (const int32_t sequences : {1, 32}) check_draws_of(model, std::span(prompt).subspan(25, 1), 25, sequences, tally);
   const int64_t before = cuda.shape_compilations();
   const Token next = 7;
   for (const int32_t sequences : {1, 5, 33}) model.run({&next, 1}, 3, sequences);

@@ -46,11 +46,23 @@ bool Open::prepare(const Forward& forward) {
   return static_cast<bool>(status);
 }
 
+std::vector<float> logits_of(Backend& backend, Ticket ticket) {
+  const Tensor logits = backend.outputs(ticket).logits;
+  std::vector<float> out(static_cast<size_t>(logits.rows * logits.columns));
+  backend.read(logits, out);
+  return out;
+}
+
 std::vector<float> Open::run(const Rows& rows, const Forward& forward) {
+  const std::vector<Choice> choices(rows.outputs.size(), {.sampling = {.temperature = 0}});
+  std::vector<Chosen> chosen(choices.size());
+  return run(rows, forward, choices, chosen);
+}
+
+std::vector<float> Open::run(const Rows& rows, const Forward& forward, std::span<const Choice> choices,
+                             std::span<Chosen> chosen) {
   const PageTable table = {rows.page_starts, rows.pages};
   const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, {}, rows.outputs};
-  std::vector<Choice> choices(rows.outputs.size(), {.sampling = {.temperature = 0}});
-  std::vector<Chosen> chosen(choices.size());
   const Ticket ticket = backend_.submit(model_, batch, choices, [&] {
     Tensor out = forward(backend_, weights_);
     return Outputs{out, out};
@@ -59,10 +71,7 @@ std::vector<float> Open::run(const Rows& rows, const Forward& forward) {
     std::printf("%s\n", status.error().line().c_str());
     return {};
   }
-  const Tensor logits = backend_.outputs(ticket).logits;
-  std::vector<float> out(static_cast<size_t>(logits.rows * logits.columns));
-  backend_.read(logits, out);
-  return out;
+  return logits_of(backend_, ticket);
 }
 
 double relative_error(std::span<const float> a, std::span<const float> b) {

@@ -1,5 +1,6 @@
-// gpu_measure MODEL [prefill=512,4096] [decode=1,8] [depth=0,8192] [generate=64] [copies=1]: speed of one model, as one
-// JSON object.
+// gpu_measure MODEL [prefill=512,4096] [decode=1,8] [depth=0,8192] [generate=64] [copies=1] [temperature=0,80]
+// [top_k=40] [top_p=95]: speed of one model, as one JSON object. Decoding is measured at each temperature, in
+// hundredths as top_p; top_k and top_p count above 0.
 
 #include <chrono>
 #include <cstdio>
@@ -39,7 +40,9 @@ int main(int count, char** arguments) {
   using Clock = std::chrono::steady_clock;
   if (count < 2) return 2;
   const auto prompts = option(count, arguments, "prefill", "512"), batches = option(count, arguments, "decode", "1");
-  const auto depths = option(count, arguments, "depth", "0");
+  const auto depths = option(count, arguments, "depth", "0"), heats = option(count, arguments, "temperature", "0");
+  const float top_p = static_cast<float>(option(count, arguments, "top_p", "100")[0]) / 100;
+  const int32_t top_k = option(count, arguments, "top_k", "0")[0];
   const int32_t generate = option(count, arguments, "generate", "64")[0];
   int32_t tokens = generate, sequences = 1, rows = 512;
   for (const int32_t depth : depths) tokens = std::max(tokens, depth + generate);
@@ -66,11 +69,16 @@ int main(int count, char** arguments) {
   comma = "";
   for (const int32_t depth : depths) {
     for (const int32_t batch : batches) {
-      value_of(runner->decode(batch, depth, generate, 1));
-      const cli::Speed speed = value_of(runner->decode(batch, depth, generate, 5));
-      std::printf("%s{\"batch\": %d, \"context\": %d, \"tokens_per_s\": %.1f, \"stddev\": %.1f}", comma, batch, depth,
-                  speed.tokens_per_s, speed.stddev);
-      comma = ", ";
+      for (const int32_t heat : heats) {
+        const float temperature = static_cast<float>(heat) / 100;
+        const Sampling sampling = {.temperature = temperature, .top_k = top_k, .top_p = top_p};
+        value_of(runner->decode(batch, depth, generate, 1, sampling));
+        const cli::Speed speed = value_of(runner->decode(batch, depth, generate, 5, sampling));
+        std::printf(
+            "%s{\"batch\": %d, \"context\": %d, \"temperature\": %.2f, \"tokens_per_s\": %.1f, \"stddev\": %.1f}",
+            comma, batch, depth, temperature, speed.tokens_per_s, speed.stddev);
+        comma = ", ";
+      }
     }
   }
   std::printf("],\n \"shape_compilations\": %lld}\n", static_cast<long long>(backend->shape_compilations()));

@@ -67,10 +67,13 @@ Status CudaBackend::start() {
     return no_device("the matrix library of CUDA does not start on this device");
   MARTLET_ASSIGN(unpacked_, Memory::allocate(Place::device, kUnpackedBytes));
   MARTLET_ASSIGN(finished_, Memory::allocate(Place::device, int64_t{kMergeRows} * kMergeUnits * 4));
-  MARTLET_ASSIGN(best_scratch_, Memory::allocate(Place::device, best_scratch_bytes()));
+  MARTLET_ASSIGN(choice_scratch_, Memory::allocate(Place::device, choice_scratch_bytes()));
+  MARTLET_ASSIGN(device_wishes_, Memory::allocate(Place::device, kChosenRows * static_cast<int64_t>(sizeof(Wish))));
+  MARTLET_ASSIGN(wishes_, Memory::allocate(Place::pinned, device_wishes_.size()));
+  MARTLET_ASSIGN(excerpts_, Memory::allocate(Place::pinned, kChosenRows * static_cast<int64_t>(sizeof(Excerpt))));
   MARTLET_ASSIGN(best_, Memory::allocate(Place::pinned, max_rows_ * static_cast<int64_t>(sizeof(Best))));
   MARTLET_TRY(check(cudaMemset(finished_.data(), 0, static_cast<size_t>(finished_.size())), "clearing"));
-  return check(cudaMemset(best_scratch_.data(), 0, static_cast<size_t>(best_scratch_.size())), "clearing");
+  return check(cudaMemset(choice_scratch_.data(), 0, static_cast<size_t>(choice_scratch_.size())), "clearing");
 }
 
 CudaBackend::~CudaBackend() {

@@ -16,6 +16,7 @@
 #include "backend/choose.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/kernels/choose.h"
 #include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/step_input.h"
@@ -26,6 +27,7 @@ namespace martlet::cuda {
 
 // Rows that a step of decoding is rounded up to.
 inline constexpr std::array<int32_t, 8> kRowBuckets = {1, 2, 4, 8, 16, 32, 64, 128};
+static_assert(kRowBuckets.back() <= kChosenRows);
 
 class CudaBackend final : public Backend {
  public:
@@ -138,6 +140,9 @@ class CudaBackend final : public Backend {
   void expect(std::span<const Choice> choices);
   Status choose(const Tensor& logits);
   Status choose_on_host(const float* logits, int64_t columns, int64_t first, int64_t rows);
+  Status draw_from_excerpts(const float* logits, int64_t columns, int64_t first, std::span<const size_t> drawn,
+                            std::vector<size_t>& whole);
+  Status choose_from_rows(const float* logits, int64_t columns, int64_t first, std::span<const size_t> whole);
 
   const int32_t max_rows_;
   std::string device_name_;
@@ -150,8 +155,11 @@ class CudaBackend final : public Backend {
 
   StepMemory memory_;
   StepInput input_;
-  Memory blas_workspace_, unpacked_, partials_, finished_, best_scratch_;
+  Memory blas_workspace_, unpacked_, partials_, finished_;
+  Memory choice_scratch_, device_wishes_;
   Memory best_;         // Best of each output row, pinned: the device writes it where the host reads
+  Memory excerpts_;     // pinned: Excerpt of each row that is drawn from one
+  Memory wishes_;       // pinned: Wish of each
   Memory host_logits_;  // pinned: rows that the host chooses from
   std::vector<std::unique_ptr<OpenModel>> models_;
   std::vector<std::optional<StoredWeight>> weights_;

@@ -6,16 +6,9 @@
 
 namespace martlet::cuda {
 
-// One chunk's best token of a row.
-struct BestPart {
-  float value;
-  int32_t token, invalid;
-};
-
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBestChunks = 32;
 
 unsigned blocks_for(int64_t items) {
   return static_cast<unsigned>((items + kThreads - 1) / kThreads);
@@ -143,58 +136,6 @@ __global__ void widen_kernel(const __half* x, int columns, int stride, float sca
   if (i < columns) y[int64_t{row} * columns + i] = __half2float(x[int64_t{row} * stride + i]) * scale;
 }
 
-__device__ inline BestPart better(BestPart a, BestPart b) {
-  const bool first = a.value > b.value || (a.value == b.value && a.token < b.token);
-  BestPart out = first ? a : b;
-  out.invalid = a.invalid | b.invalid;
-  return out;
-}
-
-// The best of the block's threads, valid in thread 0.
-__device__ BestPart best_of_block(BestPart mine) {
-  __shared__ BestPart parts[32];
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const BestPart other = {__shfl_xor_sync(~0u, mine.value, offset), __shfl_xor_sync(~0u, mine.token, offset),
-                            __shfl_xor_sync(~0u, mine.invalid, offset)};
-    mine = better(mine, other);
-  }
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (unsigned w = 1; w < blockDim.x / 32; ++w) mine = better(mine, parts[w]);
-  }
-  return mine;
-}
-
-// Blocks of a row look at a chunk each; the last to finish takes the best of all.
-__global__ void best_kernel(const float* logits, int columns, BestPart* parts, unsigned* finished, Best* best) {
-  start_next();
-  wait_for_input();
-  const int row = blockIdx.y;
-  logits += int64_t{row} * columns;
-  BestPart mine = {-INFINITY, 0x7fffffff, 0};
-  for (int i = blockIdx.x * kThreads + threadIdx.x; i < columns; i += kThreads * kBestChunks) {
-    const float x = logits[i];
-    if (x > mine.value) {
-      mine.value = x;
-      mine.token = i;
-    }
-    mine.invalid |= !(x < INFINITY);
-  }
-  mine = best_of_block(mine);
-  if (threadIdx.x != 0) return;
-  parts[row * kBestChunks + blockIdx.x] = mine;
-  __threadfence();
-  if (atomicAdd(finished + row, 1) != kBestChunks - 1) return;
-  finished[row] = 0;
-  __threadfence();
-  for (int c = 0; c < kBestChunks; ++c) {
-    const volatile BestPart* part = parts + row * kBestChunks + c;
-    mine = better(mine, {part->value, part->token, part->invalid});
-  }
-  best[row] = {mine.token, mine.invalid | (mine.value == -INFINITY)};
-}
-
 }  // namespace
 
 void embed(Stream& stream, const DeviceSegment& table, const int32_t* tokens, int32_t rows, int32_t columns, float* y) {
@@ -238,17 +179,6 @@ void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32
            const NormLeft& norm, float* y) {
   launch(stream, widen_kernel, dim3(blocks_for(columns), static_cast<unsigned>(rows)), kThreads, 0, x, columns, stride,
          scale, norm, y);
-}
-
-int64_t best_scratch_bytes() {
-  return kBestRows * (kBestChunks * static_cast<int64_t>(sizeof(BestPart)) + static_cast<int64_t>(sizeof(unsigned)));
-}
-
-void best_token(Stream& stream, const float* logits, int32_t rows, int32_t columns, void* scratch, Best* best) {
-  auto* finished = static_cast<unsigned*>(scratch);
-  auto* parts = reinterpret_cast<BestPart*>(finished + kBestRows);
-  launch(stream, best_kernel, dim3(kBestChunks, static_cast<unsigned>(rows)), kThreads, 0, logits, columns, parts,
-         finished, best);
 }
 
 }  // namespace martlet::cuda

@@ -34,14 +34,4 @@ struct NormLeft {
 void widen(Stream& stream, const __half* x, int32_t rows, int32_t columns, int32_t stride, float scale,
            const NormLeft& norm, float* y);
 
-// The largest logit of each row and the smallest token that has it.
-struct Best {
-  int32_t token;
-  int32_t invalid;  // the row holds NaN or +infinity, or nothing but -infinity
-};
-inline constexpr int32_t kBestRows = 128;  // at most
-int64_t best_scratch_bytes();
-// `scratch` starts as zeros; it can be used again.
-void best_token(Stream& stream, const float* logits, int32_t rows, int32_t columns, void* scratch, Best* best);
-
 }  // namespace martlet::cuda
