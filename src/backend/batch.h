@@ -39,12 +39,12 @@ struct Batch {
   std::span<const int32_t> starts;            // sequences + 1
   std::span<const int32_t> context_lengths;   // of each sequence after this step: cached tokens + its rows
   std::span<const PageTable> groups;          // one for each paged cache group of the model
+  std::span<const PageCopy> copies;           // done before the step
+  std::span<const int32_t> outputs;           // rows whose logits are wanted, ascending
   // Of models with a recurrent cache group, else empty. What is read is not written in the same step: a sequence goes
   // on from any state that was written, from that after its last right draft too.
   std::span<const Slot> state_in;             // of each sequence, before its first row; -1: it begins
   std::span<const StateWrite> state_out;      // rows ascending
-  std::span<const PageCopy> copies;           // done before the step
-  std::span<const int32_t> outputs;           // rows whose logits are wanted, ascending
 
   int32_t rows() const { return static_cast<int32_t>(tokens.size()); }
   int32_t sequences() const { return static_cast<int32_t>(starts.size()) - 1; }

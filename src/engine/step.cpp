@@ -83,10 +83,10 @@ void Step::seal() {
            .starts = starts_,
            .context_lengths = context_lengths_,
            .groups = {&table_, 1},
-           .state_in = state_in_,
-           .state_out = state_out_,
            .copies = copies_,
-           .outputs = outputs_};
+           .outputs = outputs_,
+           .state_in = state_in_,
+           .state_out = state_out_};
   chosen.assign(choices.size(), {});
   size_t wanted = 0;
   for (const Choice& choice : choices) wanted += static_cast<size_t>(std::max(choice.top, 0));

@@ -175,7 +175,7 @@ TEST(Completions, SpeculationReachesTheEngineAndComesBackInUsage) {
   EXPECT_EQ(a.at("/usage/completion_tokens_details/accepted_tokens"), 10);
   EXPECT_EQ(a.at("/usage/completion_tokens_details/drafted_by_position"), boost::json::parse("[8, 6]"));
   EXPECT_EQ(a.at("/usage/completion_tokens_details/accepted_by_position"), boost::json::parse("[8, 2]"));
-  EXPECT_EQ(a.at("/usage/completion_tokens_details/draft_price_seconds"), 1);
+  EXPECT_EQ(a.at("/usage/completion_tokens_details/draft_price_seconds"), 1.0);
   EXPECT_EQ(a.at("/usage/completion_tokens_details/drafting_off_seconds"), 0.5);
   const std::string text = f.get("/metrics").body;
   for (const char* line :
