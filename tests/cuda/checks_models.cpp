@@ -44,7 +44,12 @@ class Loaded {
       rows.add(tokens, first, pages);
     }
     const PageTable table = {rows.page_starts, rows.pages};
-    const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, {}, rows.outputs};
+    const Batch batch = {.tokens = rows.tokens,
+                         .positions = rows.positions,
+                         .starts = rows.starts,
+                         .context_lengths = rows.lengths,
+                         .groups = {&table, 1},
+                         .outputs = rows.outputs};
     std::vector<Choice> choices(rows.outputs.size(), {.sampling = sampling});
     for (size_t i = 0; i < choices.size(); ++i) choices[i].sampling.draw = i;
     chosen.resize(choices.size());

@@ -62,7 +62,12 @@ std::vector<float> Open::run(const Rows& rows, const Forward& forward) {
 std::vector<float> Open::run(const Rows& rows, const Forward& forward, std::span<const Choice> choices,
                              std::span<Chosen> chosen) {
   const PageTable table = {rows.page_starts, rows.pages};
-  const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, {}, rows.outputs};
+  const Batch batch = {.tokens = rows.tokens,
+                       .positions = rows.positions,
+                       .starts = rows.starts,
+                       .context_lengths = rows.lengths,
+                       .groups = {&table, 1},
+                       .outputs = rows.outputs};
   const Ticket ticket = backend_.submit(model_, batch, choices, [&] {
     Tensor out = forward(backend_, weights_);
     return Outputs{out, out};

@@ -68,7 +68,13 @@ inline std::vector<Chosen> run_step(Backend& backend, ModelId model, const Rows&
                                     std::vector<Choice> choices = {}) {
   if (choices.empty()) choices.assign(rows.outputs.size(), {.sampling = {.temperature = 0}});
   const PageTable table = {rows.page_starts, rows.pages};
-  const Batch batch = {rows.tokens, rows.positions, rows.starts, rows.lengths, {&table, 1}, rows.copies, rows.outputs};
+  const Batch batch = {.tokens = rows.tokens,
+                       .positions = rows.positions,
+                       .starts = rows.starts,
+                       .context_lengths = rows.lengths,
+                       .groups = {&table, 1},
+                       .copies = rows.copies,
+                       .outputs = rows.outputs};
   std::vector<Chosen> chosen(rows.outputs.size());
   std::vector<TokenLogprob> top;
   size_t tops = 0;
