@@ -11,7 +11,8 @@ int64_t padded(int64_t size) {
 
 // How a thread's scratch is cut.
 struct Scratch {
-  float *scores, *head;  // a head that is to be stored, padded with zeros
+  float *scores, *page;  // a page's keys or values as floats
+  float* head;           // one that is to be stored, padded with zeros
   Partial sum, next;
   std::byte* elements;  // of that head
   uint16_t* scales;
@@ -19,7 +20,8 @@ struct Scratch {
   Scratch(std::byte* memory, int64_t key_size, int64_t value_size) {
     const int64_t widest = padded(std::max(key_size, value_size));
     scores = reinterpret_cast<float*>(memory);
-    head = scores + kTileQueries * kSpanTokens;
+    page = scores + kTileQueries * kSpanTokens;
+    head = page + kPageTokens * widest;
     std::byte* partials = reinterpret_cast<std::byte*>(head + widest);
     sum = Partial::at(partials, value_size);
     next = Partial::at(partials + Partial::bytes(value_size), value_size);
@@ -54,7 +56,7 @@ void score_page(const AttentionStep& step, const AttentionItem& item, int32_t sp
   const int64_t first = first_seeing(step, item.tile, span, first_token + 1) * item.query_heads;
   std::byte* keys = keys_at(step, item, span * kSpanTokens + first_token);
   step.kernels().score({item_queries(step, item) + first * key_size, key_size}, item.queries() - first, key_size,
-                       {keys, step.cache.key_scales(keys), next},
+                       {keys, step.cache.key_scales(keys), next, scratch.page},
                        {scratch.scores + first * kSpanTokens + first_token, kSpanTokens});
 }
 
@@ -66,7 +68,7 @@ void sum_page(const AttentionStep& step, const AttentionItem& item, int32_t span
   const int64_t all = first_seeing(step, item.tile, span, first_token + kPageTokens);
   const int64_t together = (item.tile.rows - all) * heads;
   std::byte* values = values_at(step, item, span * kSpanTokens + first_token);
-  const PageMatrix matrix = {values, step.cache.value_scales(values), next};
+  const PageMatrix matrix = {values, step.cache.value_scales(values), next, scratch.page};
   const auto sum = [&](int64_t row, int64_t queries, int64_t tokens) {
     step.kernels().sum({scratch.scores + row * heads * kSpanTokens + first_token, kSpanTokens}, queries, tokens, matrix,
                        value_size, {out + row * heads * value_size, value_size}, first_token > 0);
@@ -148,7 +150,7 @@ Partial Partial::at(std::byte* memory, int64_t value_size) {
 
 int64_t attention_scratch_bytes(int64_t key_size, int64_t value_size) {
   const int64_t widest = padded(std::max(key_size, value_size));
-  const int64_t floats = kTileQueries * kSpanTokens + 2 * widest;
+  const int64_t floats = kTileQueries * kSpanTokens + (kPageTokens + 2) * widest;
   return floats * static_cast<int64_t>(sizeof(float)) + 2 * Partial::bytes(value_size) +
          widest * static_cast<int64_t>(sizeof(uint16_t));
 }

@@ -11,6 +11,8 @@
 #define MARTLET_INLINED __attribute__((always_inline))
 // Before a short loop whose counter need not be a constant; compiles faster than unroll().
 #define MARTLET_UNROLL _Pragma("GCC unroll 16")
+// Before an inner loop of any length, whose counting costs as much as part of its body.
+#define MARTLET_UNROLL_SOME _Pragma("GCC unroll 4")
 
 namespace martlet::cpu {
 namespace {

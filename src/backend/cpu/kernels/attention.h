@@ -47,6 +47,7 @@ struct PageMatrix {
   const std::byte* elements;
   const uint16_t* scales;
   const std::byte* next;  // what will be read after it: as many bytes are fetched meanwhile, at the pace of the work
+  float* floats;          // room for all of its values, where many rows share them
 };
 
 // Rows of floats.
