@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/out_of_memory.h"
-#include "gateway/trace.h"
+#include "net/random_hex.h"
 
 namespace martlet::gateway {
 namespace {
@@ -54,7 +54,7 @@ std::vector<std::string> names(const GatewayConfig& config) {
 
 Core::Core(GatewayConfig given, bool json_log)
     : config(std::move(given)),
-      id("martlet-" + random_hex(8)),
+      id("martlet-" + net::random_hex(8)),
       models(served_models(config)),
       upstreams(make_upstreams(config)),
       references(models.size()),
