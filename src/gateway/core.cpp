@@ -108,9 +108,10 @@ void Core::judge_parity(size_t model) {
     if (different != upstream.different) {
       std::string names;
       for (const std::string& name : different) names += " " + name;
-      note(u, different.empty()
-                  ? "does as the reference does"
-                  : "differs from " + upstreams[reference].config.name + " in" + names + ": gets no request");
+      if (different.empty())
+        note(u, {"does as the reference does"});
+      else
+        note(u, {"differs from ", upstreams[reference].config.name, " in", names, ": gets no request"});
     }
     upstream.different = std::move(different);
     upstream.alike = upstream.different.empty();
@@ -119,15 +120,26 @@ void Core::judge_parity(size_t model) {
   settle();
 }
 
-// For people: nothing else depends on it.
-void Core::note(size_t upstream, std::string_view text) {
-  if_memory_allows([&] { log.note(upstreams[upstream].config.name + ": " + std::string(text)); });
+void Core::note(std::initializer_list<std::string_view> parts) {
+  if_memory_allows([&] {
+    std::string text;
+    for (const std::string_view part : parts) text += part;
+    log.note(text);
+  });
+}
+
+void Core::note(size_t upstream, std::initializer_list<std::string_view> parts) {
+  if_memory_allows([&] {
+    std::string text = upstreams[upstream].config.name + ": ";
+    for (const std::string_view part : parts) text += part;
+    log.note(text);
+  });
 }
 
 void Core::note_failure(size_t upstream, const Error& error) {
   const std::string told = error.code + error.text;
   if (std::exchange(upstreams[upstream].noted, told) == told) return;
-  note(upstream, "a request failed: " + error.code + ": " + error.text);
+  note(upstream, {"a request failed: ", error.code, ": ", error.text});
 }
 
 Machine this_machine() {

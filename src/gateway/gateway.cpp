@@ -234,7 +234,7 @@ void Gateway::State::drain_upstream(const std::shared_ptr<net::Exchange>& exchan
   for (Dispatcher::Instance& instance : core.dispatcher.instances()) {
     if (instance.upstream == upstream) instance.draining = verb == "drain";
   }
-  core.note(upstream, verb == "drain" ? "drained by the administrator" : "resumed by the administrator");
+  core.note(upstream, {verb == "drain" ? "drained by the administrator" : "resumed by the administrator"});
   exchange->reply(json_response(describe(upstream)));
   core.settle();
 }

@@ -14,7 +14,6 @@
 #include "gateway/ask.h"
 #include "gateway/on_worker.h"
 #include "gateway/questions.h"
-#include "gateway/spawn.h"
 #include "gateway/token_prompt.h"
 
 namespace martlet::gateway {
@@ -169,7 +168,7 @@ asio::awaitable<void> Preparation::try_ids() {
   if ((takes && !has_said) || !still_there()) co_return;
   const size_t index = core_.dispatcher.instances()[instance_].upstream;
   const bool took = upstream_.takes_ids.value_or(true);
-  if (took != takes) core_.note(index, takes ? "takes token ids now" : std::string(wrong) + ": gets no request");
+  if (took != takes) core_.note(index, {takes ? "takes token ids now" : wrong, takes ? "" : ": gets no request"});
   upstream_.takes_ids = takes;
   core_.place(index);
   core_.settle();
@@ -252,7 +251,7 @@ asio::awaitable<void> Preparation::compare() {
 void serve(Core& core, size_t index, const Preparation& preparation, bool fresh) {
   if (!preparation.still_there()) return;
   Dispatcher::Instance& instance = core.dispatcher.instances()[index];
-  if (fresh) core.note(instance.upstream, "ready");
+  if (fresh) core.note(instance.upstream, {"ready"});
   instance.preparing = false;
   core.settle();
 }
@@ -299,7 +298,7 @@ asio::awaitable<void> watch_version(Core& core, size_t upstream) {
     Preparation preparation(core, *instance);
     co_await preparation.ask_version();
     if (watched.version == before || !preparation.still_there()) continue;
-    core.note(upstream, "has another version: compared again");
+    core.note(upstream, {"has another version: compared again"});
     prepare(core, *instance);
   }
 }
@@ -329,14 +328,14 @@ void prepare(Core& core, size_t instance) {
   if (core.being_prepared[instance] && core.being_prepared[instance] == core.peers[instance]) return;
   const bool fresh = core.dispatcher.instances()[instance].preparing;
   core.being_prepared[instance] = core.peers[instance];
-  spawn_until_done(*core.io,
-                   [&core, instance, peer = core.peers[instance], fresh] { return run(core, instance, peer, fresh); });
+  core.run_until_done(
+      [&core, instance, peer = core.peers[instance], fresh] { return run(core, instance, peer, fresh); });
 }
 
 void watch_upstreams(Core& core) {
   for (size_t u = 0; u < core.upstreams.size(); ++u) {
-    if (core.needs_comparison(u)) spawn_until_done(*core.io, [&core, u] { return watch_version(core, u); });
-    if (core.upstreams[u].text) spawn_until_done(*core.io, [&core, u] { return watch_ids(core, u); });
+    if (core.needs_comparison(u)) core.run_until_done([&core, u] { return watch_version(core, u); });
+    if (core.upstreams[u].text) core.run_until_done([&core, u] { return watch_ids(core, u); });
   }
 }
 
@@ -347,7 +346,7 @@ void Core::saw(size_t upstream, Fingerprint fingerprint) {
     return other.fingerprint && other.config.serves == upstreams[upstream].config.serves;
   });
   upstreams[upstream].fingerprint = std::move(fingerprint);
-  if (first) spawn_until_done(*io, [this, model] { return elect_later(*this, model); });
+  if (first) run_until_done([this, model] { return elect_later(*this, model); });
   elect(model, false);
 }
 
