@@ -30,7 +30,7 @@ std::vector<UpstreamTraits> make_traits(const GatewayConfig& config) {
     traits.bounded = u.bounded;
     traits.drafts = u.drafts && u.drafts_off_field.empty();
     traits.context = u.context;
-    traits.warm_bucket = u.warm_buckets.empty() ? 0 : *std::max_element(u.warm_buckets.begin(), u.warm_buckets.end());
+    traits.compiles = !u.warm_buckets.empty();
     traits.limit = u.concurrent;
     traits.instances = u.instances;
     traits.breaker = config.breaker;

@@ -28,17 +28,15 @@ std::string with_port(std::string word, uint16_t port) {
   return word;
 }
 
-// Nothing new is sent to an instance for as long as this lives.
-class Draining {
+// Nothing new is sent to an instance for as long as this lives, whatever the administrator wants meanwhile.
+class Retiring {
  public:
-  explicit Draining(Dispatcher::Instance& instance)
-      : instance_(instance), before_(std::exchange(instance.draining, true)) {}
-  Draining(const Draining&) = delete;
-  ~Draining() { instance_.draining = before_; }
+  explicit Retiring(Dispatcher::Instance& instance) : instance_(instance) { instance.retiring = true; }
+  Retiring(const Retiring&) = delete;
+  ~Retiring() { instance_.retiring = false; }
 
  private:
   Dispatcher::Instance& instance_;
-  const bool before_;
 };
 
 }  // namespace
@@ -107,6 +105,7 @@ bool Supervisor::launch(Worker& worker) {
   worker.process = std::move(*process);
   instance.breaker.reset();
   instance.preparing = true;
+  instance.warm_buckets = 0;
   core_.peers[worker.instance] = std::move(peer);
   if (std::exchange(worker.started_before, true)) core_.metrics.restarted(instance.upstream);
   core_.note(instance.upstream, {"started"});
@@ -164,7 +163,7 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
 asio::awaitable<void> Supervisor::retire(Worker& worker) {
   Dispatcher::Instance& instance = core_.dispatcher.instances()[worker.instance];
   const milliseconds grace = core_.upstreams[instance.upstream].config.timeouts.stop;
-  const Draining draining(instance);
+  const Retiring retiring(instance);
   core_.note(instance.upstream, {"stopping"});
   core_.settle();
   Time end = core_.now() + grace;
