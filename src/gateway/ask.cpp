@@ -29,6 +29,7 @@ asio::awaitable<Asked> ask_upstream(Core& core, std::shared_ptr<net::HttpPeer> p
   if (!head) co_return out;
   out.status = head->status;
   Result<std::string> answer = co_await call->read_all(kAnswerBytes);
+  if (!answer && answer.error().code != net::kAnswerTooLarge) co_return Asked();
   if (answer) out.body = std::move(*answer);
   co_return out;
 }

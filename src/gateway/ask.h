@@ -10,7 +10,7 @@
 namespace martlet::gateway {
 
 struct Asked {
-  int status = 0;    // 0: there was no answer
+  int status = 0;    // 0: there was no answer, or not the whole of it
   std::string body;  // at most 1 MiB; empty when there was more
 };
 

@@ -213,7 +213,7 @@ void Attempt::judge(const Error& error) {
   const Breaker& breaker = core_.dispatcher.instances()[granted_.instance()].breaker;
   const bool was_up = breaker.state() != Breaker::State::open;
   granted_.failed(error.code == "upstream_unreachable");
-  if (was_up && breaker.state() == Breaker::State::open) core_.note(upstream_index_, "down: " + error.text);
+  if (was_up && breaker.state() == Breaker::State::open) core_.note(upstream_index_, {"down: ", error.text});
 }
 
 bool Attempt::speaks() {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/out_of_memory.h"
-#include "gateway/trace.h"
+#include "net/random_hex.h"
 
 namespace martlet::gateway {
 namespace {
@@ -30,7 +30,7 @@ std::vector<UpstreamTraits> make_traits(const GatewayConfig& config) {
     traits.bounded = u.bounded;
     traits.drafts = u.drafts && u.drafts_off_field.empty();
     traits.context = u.context;
-    traits.warm_bucket = u.warm_buckets.empty() ? 0 : *std::max_element(u.warm_buckets.begin(), u.warm_buckets.end());
+    traits.compiles = !u.warm_buckets.empty();
     traits.limit = u.concurrent;
     traits.instances = u.instances;
     traits.breaker = config.breaker;
@@ -54,7 +54,7 @@ std::vector<std::string> names(const GatewayConfig& config) {
 
 Core::Core(GatewayConfig given, bool json_log)
     : config(std::move(given)),
-      id("martlet-" + random_hex(8)),
+      id("martlet-" + net::random_hex(8)),
       models(served_models(config)),
       upstreams(make_upstreams(config)),
       references(models.size()),
@@ -108,9 +108,10 @@ void Core::judge_parity(size_t model) {
     if (different != upstream.different) {
       std::string names;
       for (const std::string& name : different) names += " " + name;
-      note(u, different.empty()
-                  ? "does as the reference does"
-                  : "differs from " + upstreams[reference].config.name + " in" + names + ": gets no request");
+      if (different.empty())
+        note(u, {"does as the reference does"});
+      else
+        note(u, {"differs from ", upstreams[reference].config.name, " in", names, ": gets no request"});
     }
     upstream.different = std::move(different);
     upstream.alike = upstream.different.empty();
@@ -119,15 +120,26 @@ void Core::judge_parity(size_t model) {
   settle();
 }
 
-// For people: nothing else depends on it.
-void Core::note(size_t upstream, std::string_view text) {
-  if_memory_allows([&] { log.note(upstreams[upstream].config.name + ": " + std::string(text)); });
+void Core::note(std::initializer_list<std::string_view> parts) {
+  if_memory_allows([&] {
+    std::string text;
+    for (const std::string_view part : parts) text += part;
+    log.note(text);
+  });
+}
+
+void Core::note(size_t upstream, std::initializer_list<std::string_view> parts) {
+  if_memory_allows([&] {
+    std::string text = upstreams[upstream].config.name + ": ";
+    for (const std::string_view part : parts) text += part;
+    log.note(text);
+  });
 }
 
 void Core::note_failure(size_t upstream, const Error& error) {
   const std::string told = error.code + error.text;
   if (std::exchange(upstreams[upstream].noted, told) == told) return;
-  note(upstream, "a request failed: " + error.code + ": " + error.text);
+  note(upstream, {"a request failed: ", error.code, ": ", error.text});
 }
 
 Machine this_machine() {

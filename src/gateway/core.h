@@ -2,6 +2,8 @@
 
 // What the parts of a running gateway share. Everything here lives on the server's I/O thread.
 
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "gateway/draft_rule.h"
 #include "gateway/metrics.h"
 #include "gateway/parity.h"
+#include "gateway/spawn.h"
 #include "gateway/text_model.h"
 #include "net/http_call.h"
 #include "net/http_server.h"
@@ -33,7 +36,9 @@ struct Upstream {
   std::shared_ptr<net::TlsClient> tls;     // whom connections to it trust; null: plain http
   std::string version;                     // as it says when it is compared; may be empty
   Fingerprint file_facts;                  // of its model's file; empty where that is not known
-  std::optional<Fingerprint> fingerprint;  // absent until it was asked
+  std::optional<Fingerprint> fingerprint;  // absent until it was asked everything
+  std::string unfinished;                  // why it could not be asked everything the last time; empty: it was
+  std::map<std::string, int> failed_at;    // questions of an unfinished comparison: how often it answered 500
   std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
   bool alike = false;                      // it was compared and does as the reference, or need not be
@@ -59,8 +64,15 @@ struct Core {
   // Sends it requests, or none, by what was found of it.
   void place(size_t upstream);
 
-  // Names an upstream, for the log.
-  void note(size_t upstream, std::string_view text);
+  // Runs the coroutine that `body` returns to its end; the log tells when it has to be begun again.
+  template <class Body>
+  void run_until_done(const Body& body) {
+    spawn_until_done(*io, body, [this](const Error& error) { if_memory_allows([&] { log.failure(error); }); });
+  }
+  // For people: nothing else depends on it, and where there is no memory for it it is left out. The first names an
+  // upstream; `parts` are written one behind the other.
+  void note(size_t upstream, std::initializer_list<std::string_view> parts);
+  void note(std::initializer_list<std::string_view> parts);
   // Why a request failed there: once, until another reason or a success.
   void note_failure(size_t upstream, const Error& error);
 

@@ -37,7 +37,7 @@ Dispatcher::Dispatcher(std::vector<UpstreamTraits> upstreams, DispatcherOptions 
     : upstreams_(std::move(upstreams)), options_(options), apart_(upstreams_.size(), false) {
   for (size_t u = 0; u < upstreams_.size(); ++u) {
     for (int i = 0; i < upstreams_[u].instances; ++i)
-      instances_.push_back({u, 0, false, true, Breaker(upstreams_[u].breaker)});
+      instances_.push_back({.upstream = u, .breaker = Breaker(upstreams_[u].breaker)});
   }
 }
 
@@ -46,8 +46,7 @@ bool Dispatcher::usable(const Instance& instance, const Wish& wish) const {
   const bool safe = traits.bounded || pressure_ != Pressure::critical;
   const bool tried =
       std::any_of(wish.tried.begin(), wish.tried.end(), [&](size_t index) { return &instances_[index] == &instance; });
-  return traits.model == wish.model && instance.breaker.is_up() && safe && !instance.draining && !instance.preparing &&
-         !apart_[instance.upstream] && !tried;
+  return traits.model == wish.model && instance.takes_requests() && safe && !apart_[instance.upstream] && !tried;
 }
 
 Dispatcher::Rank Dispatcher::rank(size_t index, const Wish& wish) const {
@@ -55,7 +54,7 @@ Dispatcher::Rank Dispatcher::rank(size_t index, const Wish& wish) const {
   const UpstreamTraits& traits = upstreams_[instance.upstream];
   const bool pressed = !traits.bounded && pressure_ != Pressure::normal;
   const bool too_long = traits.context > 0 && wish.tokens > traits.context;
-  const bool cold = traits.warm_bucket > 0 && bucket_of(wish.tokens) > traits.warm_bucket;
+  const bool cold = traits.compiles && (instance.warm_buckets & bucket_of(wish.tokens)) == 0;
   const bool drafts_unasked = traits.drafts && wish.without_drafts;
   // The binary digits of one number, the weightiest reason first.
   int preference = 0;

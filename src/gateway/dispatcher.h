@@ -16,14 +16,14 @@ namespace martlet::gateway {
 
 // What selection has to know of an upstream.
 struct UpstreamTraits {
-  size_t model = 0;         // index of the model that it serves
-  bool favoured = false;    // the kind that this platform runs best
-  bool standby = false;     // only when those that are none cannot
-  bool bounded = true;      // its memory on this machine cannot grow; false: avoided when memory is short
-  bool drafts = false;      // speculates, and no request field stops it
-  int64_t context = 0;      // longest prompt and answer in tokens; 0: unknown
-  int64_t warm_bucket = 0;  // largest shape that was compiled at start-up; 0: it does not compile shapes
-  int limit = 32;           // requests that one instance runs at once
+  size_t model = 0;       // index of the model that it serves
+  bool favoured = false;  // the kind that this platform runs best
+  bool standby = false;   // only when those that are none cannot
+  bool bounded = true;    // its memory on this machine cannot grow; false: avoided when memory is short
+  bool drafts = false;    // speculates, and no request field stops it
+  int64_t context = 0;    // longest prompt and answer in tokens; 0: unknown
+  bool compiles = false;  // a shape that it has not seen costs its compilation: those that are warm are preferred
+  int limit = 32;         // requests that one instance runs at once
   int instances = 1;
   BreakerOptions breaker;
 };
@@ -46,9 +46,13 @@ class Dispatcher {
   struct Instance {
     size_t upstream = 0;
     int running = 0;
-    bool draining = false;  // takes no new request
-    bool preparing = true;  // not warm yet
+    bool draining = false;     // the administrator wants no new request there
+    bool retiring = false;     // its process is about to be stopped
+    bool preparing = true;     // not warm yet
+    int64_t warm_buckets = 0;  // the sum of those that are compiled: each is another power of two
     Breaker breaker;
+
+    bool takes_requests() const { return !draining && !retiring && !preparing && breaker.is_up(); }
   };
   // Receives the index of an instance, which counts as running there until release(); or ErrorKind::unavailable
   // `no_upstream` (none can serve it now), `queue_full`, `queue_timeout`. May be called inside request().

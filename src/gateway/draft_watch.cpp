@@ -9,7 +9,6 @@
 #include "gateway/answer.h"
 #include "gateway/ask.h"
 #include "gateway/draft_counters.h"
-#include "gateway/spawn.h"
 
 namespace martlet::gateway {
 
@@ -73,7 +72,7 @@ asio::awaitable<void> watch(Core& core, size_t instance) {
 
 void watch_drafts(Core& core) {
   for (size_t i = 0; i < core.peers.size(); ++i) {
-    if (core.upstream_of(i).config.drafts) spawn_until_done(*core.io, [&core, i] { return watch(core, i); });
+    if (core.upstream_of(i).config.drafts) core.run_until_done([&core, i] { return watch(core, i); });
   }
 }
 

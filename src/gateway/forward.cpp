@@ -28,10 +28,10 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kInlineBody = 64u << 10;  // larger ones are parsed on a worker
 constexpr std::chrono::hours kLong{24};
 
-// There was no memory to answer with what was asked for: the client hears it, in an event where its answer has begun.
-void tell_of_starvation(net::Exchange& exchange) {
-  insist([&] { exchange.reply(server::error_response(out_of_memory())); });
-  insist([&] { exchange.write(net::sse_event(cut_event(out_of_memory()))); });
+// What should have answered was lost: the client hears it, in an event where its answer has begun.
+void tell_of_loss(net::Exchange& exchange, const Error& error) {
+  insist([&] { exchange.reply(server::error_response(error)); });
+  insist([&] { exchange.write(net::sse_event(cut_event(error))); });
   exchange.end(true);
 }
 
@@ -49,7 +49,7 @@ class Forward : public std::enable_shared_from_this<Forward> {
     incoming_.exchange->on_taken([self = shared_from_this()] { self->incoming_.taken.cancel(); });
     spawn(
         *core_.io, [self = shared_from_this()] { return self->run(); },
-        [self = shared_from_this()] { self->starve(); });
+        [self = shared_from_this()](const Error& error) { self->fail(error); });
   }
 
  private:
@@ -63,11 +63,11 @@ class Forward : public std::enable_shared_from_this<Forward> {
   void launch(Granted granted, Duration patience);
   // One that has ended.
   void take(const Attempt& attempt, Outcome outcome);
-  void lose(const Attempt& attempt);
+  void lose(const Attempt& attempt, const Error& error);
   std::optional<Granted> take_free();
   void cancel_others();
   void leave();
-  void starve();
+  void fail(const Error& error);
 
   Core& core_;
   Incoming incoming_;
@@ -95,8 +95,8 @@ void Forward::leave() {
   for (const auto& attempt : attempts_) attempt->cancel();
 }
 
-void Forward::starve() {
-  tell_of_starvation(*incoming_.exchange);
+void Forward::fail(const Error& error) {
+  tell_of_loss(*incoming_.exchange, error);
   leave();
 }
 
@@ -172,15 +172,15 @@ void Forward::launch(Granted granted, Duration patience) {
   const std::shared_ptr<Attempt> attempt = begin(std::move(granted), patience);
   spawn(
       *core_.io, [self = shared_from_this(), attempt] { return self->run_beside(attempt); },
-      [self = shared_from_this(), attempt] { self->lose(*attempt); });
+      [self = shared_from_this(), attempt](const Error& error) { self->lose(*attempt, error); });
 }
 
-// For want of memory. The other one may still answer, unless this one was to.
-void Forward::lose(const Attempt& attempt) {
+// The other one may still answer, unless this one was to.
+void Forward::lose(const Attempt& attempt, const Error& error) {
   Tries& tries = incoming_.tries;
   tries.ended(attempt.id());
   const bool last = tries.running() == 0 || tries.speaker() == attempt.id();
-  if (last && !outcome_.answered) return starve();
+  if (last && !outcome_.answered) return fail(error);
   wake_.cancel();
 }
 
@@ -260,7 +260,7 @@ void forward(Core& core, std::shared_ptr<net::Exchange> exchange) {
   if (body.size() <= kInlineBody) return begin(core, exchange, inspect_request(body));
   spawn(
       *core.io, [&core, exchange] { return inspect_beside(core, exchange); },
-      [exchange] { tell_of_starvation(*exchange); });
+      [exchange](const Error& error) { tell_of_loss(*exchange, error); });
 }
 
 }  // namespace martlet::gateway

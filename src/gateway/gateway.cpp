@@ -199,11 +199,13 @@ json::object Gateway::State::describe(size_t upstream) const {
     instances.push_back(json::object{{"state", state_name(instance.breaker.state())},
                                      {"running", instance.running},
                                      {"preparing", instance.preparing},
-                                     {"draining", instance.draining}});
+                                     {"draining", instance.draining},
+                                     {"retiring", instance.retiring}});
   }
   const UpstreamConfig& config = core.upstreams[upstream].config;
   json::array different(core.upstreams[upstream].different.begin(), core.upstreams[upstream].different.end());
   if (!core.upstreams[upstream].takes_ids.value_or(true)) different.emplace_back("token_ids");
+  if (!core.upstreams[upstream].unfinished.empty()) different.emplace_back("unfinished");
   return {{"name", config.name},
           {"kind", kind_name(config.kind)},
           {"serves", config.serves},
@@ -234,7 +236,7 @@ void Gateway::State::drain_upstream(const std::shared_ptr<net::Exchange>& exchan
   for (Dispatcher::Instance& instance : core.dispatcher.instances()) {
     if (instance.upstream == upstream) instance.draining = verb == "drain";
   }
-  core.note(upstream, verb == "drain" ? "drained by the administrator" : "resumed by the administrator");
+  core.note(upstream, {verb == "drain" ? "drained by the administrator" : "resumed by the administrator"});
   exchange->reply(json_response(describe(upstream)));
   core.settle();
 }

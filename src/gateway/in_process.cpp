@@ -1,7 +1,7 @@
 #include "gateway/in_process.h"
 
 #include "gateway/file_facts.h"
-#include "gateway/trace.h"
+#include "net/random_hex.h"
 
 namespace martlet::gateway {
 namespace {
@@ -18,7 +18,7 @@ Result<std::unique_ptr<InProcess>> InProcess::start(UpstreamConfig& upstream, co
   options.http.parser.body_bytes = max_body + kRewritten;
   options.json_log = json_log;
   options.log_requests = false;  // the gateway does
-  upstream.api_key = random_hex(32);
+  upstream.api_key = net::random_hex(32);
   options.api_keys = {upstream.api_key};
   // Every connection of the gateway may stay open between requests.
   options.http.max_connections = 2 * upstream.concurrent + 64;

@@ -110,7 +110,7 @@ std::string Metrics::text(const Dispatcher& dispatcher, int connections) {
   std::vector<int> running(families_->names.size()), up(families_->names.size());
   for (const Dispatcher::Instance& instance : dispatcher.instances()) {
     running[instance.upstream] += instance.running;
-    up[instance.upstream] += !instance.draining && !instance.preparing && instance.breaker.is_up();
+    up[instance.upstream] += instance.takes_requests();
   }
   for (size_t u = 0; u < running.size(); ++u) {
     families_->running.Add(families_->of(u)).Set(running[u]);

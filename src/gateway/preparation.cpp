@@ -14,7 +14,6 @@
 #include "gateway/ask.h"
 #include "gateway/on_worker.h"
 #include "gateway/questions.h"
-#include "gateway/spawn.h"
 #include "gateway/token_prompt.h"
 
 namespace martlet::gateway {
@@ -26,6 +25,14 @@ namespace {
 
 constexpr std::chrono::seconds kWatchInterval{5};
 constexpr std::chrono::seconds kElection{3};  // how long a better upstream may take to become the one to compare with
+constexpr int kSameFailures = 3;              // in a row at one question: it fails there each time
+
+// An answer with this status says what an upstream makes of a question, if only that it cannot be asked. One that is
+// not there, has no room, fails or does not take our key may say something else the next time.
+bool says_something(int status) {
+  const Verdict verdict = verdict_of(status);
+  return verdict == Verdict::answer || verdict == Verdict::pass_on || status == 404 || status == 501;
+}
 
 class Preparation {
  public:
@@ -43,6 +50,8 @@ class Preparation {
  private:
   // The object that a 200 answers with. An empty body: GET.
   asio::awaitable<std::optional<json::object>> ask_text(const char* path, std::string text);
+  void stumble(const char* path, const std::string& question);
+  bool warmed(bool answered, const std::string& what);
   asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body) {
     return ask_text(path, body.empty() ? "" : json::serialize(body));
   }
@@ -58,13 +67,17 @@ class Preparation {
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
   asio::awaitable<void> ask_completion();
+  void conclude();
 
   Core& core_;
   const size_t instance_;
   Upstream& upstream_;
   const std::shared_ptr<net::HttpPeer> peer_;
   Fingerprint seen_;
-  int status_ = 0;  // of the last answer; 0: there was none
+  int status_ = 0;   // of the last answer; 0: there was none
+  std::string why_;  // it was no good one
+  bool comparing_ = false, gave_up_ = false;
+  std::string stumbled_;  // why the comparison cannot go on now; empty: it can
 };
 
 std::string text_at(const json::object& object, std::string_view pointer) {
@@ -76,12 +89,23 @@ std::string text_at(const json::object& object, std::string_view pointer) {
 }
 
 asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* path, std::string text) {
+  const std::string question = comparing_ ? path + text : "";
   Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, std::move(text));
   status_ = asked.status;
+  why_ = status_ == 0 ? "no answer" : "status " + std::to_string(status_);
+  if (comparing_ && !says_something(status_)) stumble(path, question);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
   co_return std::move(value.get_object());
+}
+
+// A server may fail at the same question each time, as llama-server does at a chat that its template refuses: then that
+// is all that it has to say.
+void Preparation::stumble(const char* path, const std::string& question) {
+  const bool each_time = status_ == 500 && ++upstream_.failed_at[question] >= kSameFailures;
+  gave_up_ |= each_time;
+  if (!each_time) stumbled_ = path + (": " + why_);
 }
 
 asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::object body, bool chat, int tokens) {
@@ -92,12 +116,16 @@ asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::ob
   body["temperature"] = 0;
   std::string text = json::serialize(body);
   status_ = 0;
+  why_.clear();
   if (ids) {
     auto make = [model = upstream_.text, text, chat, context = config.context] {
       return token_request(*model, text, chat, context);
     };
     Result<std::string> made = co_await on_worker(core_, std::move(make));
-    if (!made) co_return std::nullopt;
+    if (!made) {
+      why_ = made.error().text;
+      co_return std::nullopt;
+    }
     text = std::move(*made);
   }
   const bool as_chat = chat && !ids;
@@ -123,15 +151,25 @@ asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_bare() {
 // One token, and one of each shape: what is compiled at a first use is compiled now.
 asio::awaitable<void> Preparation::warm() {
   json::array first = chats()[0];
-  co_await ask_chat(std::move(first), 1);
+  std::optional<Said> said = co_await ask_chat(std::move(first), 1);
+  warmed(said.has_value(), "it");
   for (const int64_t bucket : upstream_.config.warm_buckets) {
     // Three quarters of it: inside the bucket even where the estimate is a little off. "a " is a token to most.
     std::string prompt;
     for (int64_t i = 0; i < bucket * 3 / 4; ++i) prompt += "a ";
     json::array messages;
     messages.push_back(json::object{{"role", "user"}, {"content", std::move(prompt)}});
-    co_await ask_chat(std::move(messages), 1);
+    said = co_await ask_chat(std::move(messages), 1);
+    if (!still_there()) co_return;
+    int64_t& warm = core_.dispatcher.instances()[instance_].warm_buckets;
+    warm = warmed(said.has_value(), "bucket " + std::to_string(bucket)) ? warm | bucket : warm & ~bucket;
   }
+}
+
+bool Preparation::warmed(bool answered, const std::string& what) {
+  const size_t upstream = core_.dispatcher.instances()[instance_].upstream;
+  if (!answered && still_there()) core_.note(upstream, {what, " could not be warmed (", why_, ")"});
+  return answered;
 }
 
 // The first chat of all, as ids: the model's file has a template, and the upstream the room.
@@ -169,7 +207,7 @@ asio::awaitable<void> Preparation::try_ids() {
   if ((takes && !has_said) || !still_there()) co_return;
   const size_t index = core_.dispatcher.instances()[instance_].upstream;
   const bool took = upstream_.takes_ids.value_or(true);
-  if (took != takes) core_.note(index, takes ? "takes token ids now" : std::string(wrong) + ": gets no request");
+  if (took != takes) core_.note(index, {takes ? "takes token ids now" : wrong, takes ? "" : ": gets no request"});
   upstream_.takes_ids = takes;
   core_.place(index);
   core_.settle();
@@ -239,25 +277,47 @@ asio::awaitable<void> Preparation::ask_completion() {
 
 asio::awaitable<void> Preparation::compare() {
   co_await ask_version();
-  if (seen_.empty()) co_await ask_tokens();
+  seen_.clear();
+  comparing_ = true;
+  co_await ask_tokens();
   // Of one that gets token ids neither its template nor what it puts before a text plays a part.
-  if (!upstream_.text) co_await ask_template();
-  co_await ask_chats();
-  if (!upstream_.text) co_await ask_completion();
+  const bool text = !upstream_.text;
+  if (stumbled_.empty() && text) co_await ask_template();
+  if (stumbled_.empty()) co_await ask_chats();
+  if (stumbled_.empty() && text) co_await ask_completion();
+  comparing_ = false;
+  if (still_there()) conclude();
+}
+
+// What was found before holds until all has been asked.
+void Preparation::conclude() {
+  const size_t upstream = core_.dispatcher.instances()[instance_].upstream;
+  const bool news = std::exchange(upstream_.unfinished, stumbled_) != stumbled_;
+  if (!stumbled_.empty()) {
+    if (news) core_.note(upstream, {"cannot be compared now (", stumbled_, "): asked again"});
+    return;
+  }
+  upstream_.failed_at.clear();
+  if (gave_up_ && upstream_.fingerprint) seen_.insert(upstream_.fingerprint->begin(), upstream_.fingerprint->end());
   // What it could not be asked its file may say.
   seen_.insert(upstream_.file_facts.begin(), upstream_.file_facts.end());
-  if (still_there()) core_.saw(core_.dispatcher.instances()[instance_].upstream, std::move(seen_));
+  core_.saw(upstream, std::move(seen_));
 }
 
 void serve(Core& core, size_t index, const Preparation& preparation, bool fresh) {
   if (!preparation.still_there()) return;
   Dispatcher::Instance& instance = core.dispatcher.instances()[index];
-  if (fresh) core.note(instance.upstream, "ready");
+  if (fresh) core.note(instance.upstream, {"ready"});
   instance.preparing = false;
   core.settle();
 }
 
-asio::awaitable<void> run(Core& core, size_t index, std::shared_ptr<net::HttpPeer> peer, bool fresh) {
+// What is prepared: `fresh`, an instance that has served nobody yet; `cold`, one that may have been started anew.
+struct Occasion {
+  bool fresh, cold;
+};
+
+asio::awaitable<void> run(Core& core, size_t index, std::shared_ptr<net::HttpPeer> peer, Occasion occasion) {
   Preparation preparation(core, index);
   if (peer != core.peers[index]) {
     if (core.being_prepared[index] == peer) core.being_prepared[index] = nullptr;
@@ -266,14 +326,26 @@ asio::awaitable<void> run(Core& core, size_t index, std::shared_ptr<net::HttpPee
   const size_t upstream = core.dispatcher.instances()[index].upstream;
   const UpstreamConfig& config = core.upstreams[upstream].config;
   const bool ours = config.supervised() || config.kind == UpstreamKind::martlet;
-  if (fresh && (ours || !config.warm_buckets.empty())) co_await preparation.warm();
+  const bool warms = ours || config.standby || !config.warm_buckets.empty();
+  // Of those that are ours it is known whether they were started anew.
+  if (warms && (occasion.fresh || (occasion.cold && !ours))) co_await preparation.warm();
   if (core.upstreams[upstream].text) co_await preparation.try_ids();
   // One that was compared before serves meanwhile by what was found then: its clients wait for no second comparison.
   const bool compared = core.upstreams[upstream].fingerprint.has_value();
-  if (compared) serve(core, index, preparation, fresh);
+  if (compared) serve(core, index, preparation, occasion.fresh);
   if (core.needs_comparison(upstream) && preparation.still_there()) co_await preparation.compare();
   if (core.being_prepared[index] == peer) core.being_prepared[index] = nullptr;
-  if (!compared) serve(core, index, preparation, fresh);
+  if (!compared) serve(core, index, preparation, occasion.fresh);
+  if (!core.needs_comparison(upstream) && preparation.still_there()) co_await preparation.ask_version();
+}
+
+void begin(Core& core, size_t instance, bool cold) {
+  // Slow to start, it may seem to go and come meanwhile.
+  if (core.being_prepared[instance] && core.being_prepared[instance] == core.peers[instance]) return;
+  const Occasion occasion{core.dispatcher.instances()[instance].preparing, cold};
+  core.being_prepared[instance] = core.peers[instance];
+  core.run_until_done(
+      [&core, instance, peer = core.peers[instance], occasion] { return run(core, instance, peer, occasion); });
 }
 
 // An instance that can be asked now.
@@ -286,20 +358,22 @@ std::optional<size_t> instance_of(const Core& core, size_t upstream) {
   return std::nullopt;
 }
 
-asio::awaitable<void> watch_version(Core& core, size_t upstream) {
+// Compares again what could not be asked everything, and what has another version now.
+asio::awaitable<void> watch_parity(Core& core, size_t upstream) {
   asio::steady_timer timer(*core.io);
   const Upstream& watched = core.upstreams[upstream];
   while (!core.closing) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    const std::optional<size_t> instance = instance_of(core, upstream);
+    if (instance && !watched.unfinished.empty()) begin(core, *instance, false);
     // One that said nothing of its version when it was compared is not asked again.
     const std::string before = watched.version;
-    const std::optional<size_t> instance = instance_of(core, upstream);
-    if (before.empty() || !instance) continue;
+    if (before.empty() || !instance || !watched.unfinished.empty()) continue;
     Preparation preparation(core, *instance);
     co_await preparation.ask_version();
     if (watched.version == before || !preparation.still_there()) continue;
-    core.note(upstream, "has another version: compared again");
+    core.note(upstream, {"has another version: compared again"});
     prepare(core, *instance);
   }
 }
@@ -325,18 +399,13 @@ asio::awaitable<void> elect_later(Core& core, size_t model) {
 }  // namespace
 
 void prepare(Core& core, size_t instance) {
-  // Slow to start, it may seem to go and come meanwhile.
-  if (core.being_prepared[instance] && core.being_prepared[instance] == core.peers[instance]) return;
-  const bool fresh = core.dispatcher.instances()[instance].preparing;
-  core.being_prepared[instance] = core.peers[instance];
-  spawn_until_done(*core.io,
-                   [&core, instance, peer = core.peers[instance], fresh] { return run(core, instance, peer, fresh); });
+  begin(core, instance, true);
 }
 
 void watch_upstreams(Core& core) {
   for (size_t u = 0; u < core.upstreams.size(); ++u) {
-    if (core.needs_comparison(u)) spawn_until_done(*core.io, [&core, u] { return watch_version(core, u); });
-    if (core.upstreams[u].text) spawn_until_done(*core.io, [&core, u] { return watch_ids(core, u); });
+    if (core.needs_comparison(u)) core.run_until_done([&core, u] { return watch_parity(core, u); });
+    if (core.upstreams[u].text) core.run_until_done([&core, u] { return watch_ids(core, u); });
   }
 }
 
@@ -347,7 +416,7 @@ void Core::saw(size_t upstream, Fingerprint fingerprint) {
     return other.fingerprint && other.config.serves == upstreams[upstream].config.serves;
   });
   upstreams[upstream].fingerprint = std::move(fingerprint);
-  if (first) spawn_until_done(*io, [this, model] { return elect_later(*this, model); });
+  if (first) run_until_done([this, model] { return elect_later(*this, model); });
   elect(model, false);
 }
 

@@ -4,8 +4,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "gateway/spawn.h"
-
 namespace martlet::gateway {
 
 namespace asio = boost::asio;
@@ -31,9 +29,10 @@ struct Seen {
 };
 
 void note(Core& core, const Seen& seen, Pressure before, const net::MemoryUse& use) {
-  core.log.note(std::string("memory pressure: ") + kLevels[static_cast<size_t>(seen.rule.level())] + ", " +
-                mib(use.available) + " available, the system says " + net::name_of(seen.said) +
-                (before == Pressure::critical ? ", " + mib(use.available - seen.least) + " came back" : ""));
+  const bool relieved = before == Pressure::critical;
+  core.note({"memory pressure: ", kLevels[static_cast<size_t>(seen.rule.level())], ", ", mib(use.available),
+             " available, the system says ", net::name_of(seen.said), relieved ? ", " : "",
+             relieved ? mib(use.available - seen.least) : "", relieved ? " came back" : ""});
 }
 
 void look(Core& core, Supervisor& supervisor, Seen& seen, bool ask) {
@@ -45,7 +44,7 @@ void look(Core& core, Supervisor& supervisor, Seen& seen, bool ask) {
   if (level == before) return;
   core.dispatcher.set_pressure(level);
   supervisor.allow_unbounded(level != Pressure::critical);
-  if_memory_allows([&] { note(core, seen, before, use); });
+  note(core, seen, before, use);
   if (level == Pressure::critical) seen.least = use.available;
   core.settle();
 }
@@ -63,7 +62,7 @@ asio::awaitable<void> watch(Core& core, Supervisor& supervisor, std::shared_ptr<
 
 void watch_pressure(Core& core, Supervisor& supervisor, PressureSources sources) {
   const auto seen = std::make_shared<Seen>(core.config.pressure, std::move(sources));
-  spawn_until_done(*core.io, [&core, &supervisor, seen] { return watch(core, supervisor, seen); });
+  core.run_until_done([&core, &supervisor, seen] { return watch(core, supervisor, seen); });
 }
 
 PressureSources make_pressure_sources(const GatewayConfig& config) {

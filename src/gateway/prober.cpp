@@ -4,8 +4,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "gateway/spawn.h"
-
 namespace martlet::gateway {
 
 namespace asio = boost::asio;
@@ -43,15 +41,18 @@ asio::awaitable<Finding> probe(Core& core, std::shared_ptr<net::HttpPeer> peer, 
 
 // Of one that is not there from the start each new reason is told; a program that the gateway starts may take its time
 // to listen, so of that the supervisor tells.
-void tell(Core& core, size_t index, Breaker::State before, const std::string& reason) {
+void tell(Core& core, size_t index, Breaker::State before, std::string found) {
   const Dispatcher::Instance& instance = core.dispatcher.instances()[index];
   const Breaker::State after = instance.breaker.state();
-  const std::string reason_before = std::exchange(core.not_up[index], reason);
-  if (Breaker::is_up(after) != Breaker::is_up(before)) {
-    core.note(instance.upstream, Breaker::is_up(after) ? "up" : "down: " + reason);
+  const std::string reason_before = std::exchange(core.not_up[index], std::move(found));
+  const std::string_view reason = core.not_up[index];
+  if (!Breaker::is_up(before) && Breaker::is_up(after)) {
+    core.note(instance.upstream, {"up"});
+  } else if (Breaker::is_up(before) && !Breaker::is_up(after)) {
+    core.note(instance.upstream, {"down: ", reason});
   } else if (after == Breaker::State::starting && reason != reason_before &&
              !core.upstreams[instance.upstream].config.supervised()) {
-    core.note(instance.upstream, "not up: " + reason);
+    core.note(instance.upstream, {"not up: ", reason});
   }
 }
 
@@ -67,7 +68,7 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
       const bool busy = instance.running > 0 || core.being_prepared[index];
       if (peer == core.peers[index]) instance.breaker.probed(found.result, busy, core.now());
       const Breaker::State after = instance.breaker.state();
-      if_memory_allows([&] { tell(core, index, before, found.reason); });
+      tell(core, index, before, std::move(found.reason));
       if (before != after && Breaker::is_up(after)) came_up(index);
     }
     core.settle();  // the queue's time limit is kept here too
@@ -80,7 +81,7 @@ asio::awaitable<void> watch(Core& core, size_t index, std::function<void(size_t)
 
 void start_probes(Core& core, std::function<void(size_t)> came_up) {
   for (size_t i = 0; i < core.peers.size(); ++i) {
-    spawn_until_done(*core.io, [&core, i, came_up] { return watch(core, i, came_up); });
+    core.run_until_done([&core, i, came_up] { return watch(core, i, came_up); });
   }
 }
 

@@ -2,7 +2,10 @@
 
 // Coroutines that nobody waits for. One that finds no memory ends with an exception, or is destroyed by Asio without a
 // word: asio::detached would swallow both, and whoever waits for what it did would wait for ever.
+// `lost(error)` is told of such an end, once, on the I/O thread: out_of_memory, or internal_error for any other
+// exception. It must not throw.
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -16,7 +19,19 @@
 
 namespace martlet::gateway {
 
-// What co_spawn tells of the end. Unless it was a good one, `lost` is called, once.
+inline Error reason_of(const std::exception_ptr& exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const std::bad_alloc&) {
+  } catch (...) {
+    return insist([] {
+      return Error{ErrorKind::internal, "internal_error", "a coroutine ended with an exception", ""};
+    });
+  }
+  return insist(out_of_memory);
+}
+
+// What co_spawn tells of the end. Unless it was a good one, `lost` hears it.
 template <class Lost>
 class OrElse {
  public:
@@ -25,18 +40,21 @@ class OrElse {
       : io_(other.io_), lost_(std::move(other.lost_)), armed_(std::exchange(other.armed_, false)) {}
   OrElse& operator=(OrElse&&) = delete;
   ~OrElse() {
-    if (armed_ && !io_.stopped()) lost_();
+    if (armed_ && !io_.stopped()) lost_(reason_of(exception_));
   }
-  void operator()(std::exception_ptr error) { armed_ = error != nullptr; }
+  void operator()(std::exception_ptr exception) {
+    armed_ = exception != nullptr;
+    exception_ = std::move(exception);
+  }
 
  private:
   boost::asio::io_context& io_;
   Lost lost_;
+  std::exception_ptr exception_;
   bool armed_ = true;
 };
 
-// Runs the coroutine that `body` returns, at once up to where it waits. When it does not come to its end, `lost` is
-// called on the I/O thread, once; it must not throw. Does not throw itself.
+// Runs the coroutine that `body` returns, at once up to where it waits. Does not throw.
 template <class Body, class Lost>
 void spawn(boost::asio::io_context& io, Body body, Lost lost) {
   OrElse<Lost> or_else(io, std::move(lost));
@@ -45,28 +63,39 @@ void spawn(boost::asio::io_context& io, Body body, Lost lost) {
 
 namespace detail {
 
-inline constexpr std::chrono::milliseconds kPause{100};
+inline constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{5000};
 
-template <class Body>
-void go_on(boost::asio::io_context& io, std::shared_ptr<const Body> body) {
-  const auto again = [&io, body] {
+template <class Body, class Lost>
+struct Again {
+  Body body;
+  Lost lost;
+};
+
+template <class Body, class Lost>
+void go_on(boost::asio::io_context& io, std::shared_ptr<const Again<Body, Lost>> what,
+           std::chrono::milliseconds pause) {
+  const auto again = [&io, what, pause](const Error& error) {
+    what->lost(error);
     insist([&] {
-      auto timer = std::make_shared<boost::asio::steady_timer>(io, kPause);
-      timer->async_wait([&io, body, timer](boost::system::error_code ec) {
-        if (!ec) go_on(io, body);
+      auto timer = std::make_shared<boost::asio::steady_timer>(io, pause);
+      timer->async_wait([&io, what, pause, timer](boost::system::error_code ec) {
+        if (!ec) go_on(io, what, std::min(2 * pause, kLongestPause));
       });
     });
   };
   spawn(
-      io, [body] { return (*body)(); }, again);
+      io, [what] { return what->body(); }, again);
 }
 
 }  // namespace detail
 
-// Runs what must not end before it returns: where it finds no memory it is begun again, a moment later. Does not throw.
-template <class Body>
-void spawn_until_done(boost::asio::io_context& io, const Body& body) {
-  detail::go_on<Body>(io, insist([&] { return std::make_shared<const Body>(body); }));
+// Runs what must not end before it returns: when it is lost it is begun again, after a pause that doubles each time.
+// Does not throw.
+template <class Body, class Lost>
+void spawn_until_done(boost::asio::io_context& io, const Body& body, const Lost& lost) {
+  using What = detail::Again<Body, Lost>;
+  std::shared_ptr<const What> what = insist([&] { return std::make_shared<const What>(What{body, lost}); });
+  detail::go_on<Body, Lost>(io, std::move(what), detail::kFirstPause);
 }
 
 }  // namespace martlet::gateway

@@ -8,8 +8,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "gateway/spawn.h"
-
 namespace martlet::gateway {
 
 namespace asio = boost::asio;
@@ -30,17 +28,15 @@ std::string with_port(std::string word, uint16_t port) {
   return word;
 }
 
-// Nothing new is sent to an instance for as long as this lives.
-class Draining {
+// Nothing new is sent to an instance for as long as this lives, whatever the administrator wants meanwhile.
+class Retiring {
  public:
-  explicit Draining(Dispatcher::Instance& instance)
-      : instance_(instance), before_(std::exchange(instance.draining, true)) {}
-  Draining(const Draining&) = delete;
-  ~Draining() { instance_.draining = before_; }
+  explicit Retiring(Dispatcher::Instance& instance) : instance_(instance) { instance.retiring = true; }
+  Retiring(const Retiring&) = delete;
+  ~Retiring() { instance_.retiring = false; }
 
  private:
   Dispatcher::Instance& instance_;
-  const bool before_;
 };
 
 }  // namespace
@@ -78,7 +74,7 @@ Status Supervisor::prepare() {
 
 void Supervisor::start() {
   for (const auto& worker : workers_) {
-    spawn_until_done(*core_.io, [this, w = worker.get()] { return look_after(*w); });
+    core_.run_until_done([this, w = worker.get()] { return look_after(*w); });
   }
 }
 
@@ -100,18 +96,19 @@ bool Supervisor::launch(Worker& worker) {
   Dispatcher::Instance& instance = core_.dispatcher.instances()[worker.instance];
   const UpstreamConfig& config = core_.upstreams[instance.upstream].config;
   const Result<uint16_t> port = net::free_port();
-  if (!port) return core_.note(instance.upstream, port.error().text), false;
+  if (!port) return core_.note(instance.upstream, {port.error().text}), false;
   std::vector<std::string> command;
   for (const std::string& word : config.command) command.push_back(with_port(word, *port));
   auto peer = std::make_shared<net::HttpPeer>("127.0.0.1", *port);
   auto process = net::ChildProcess::start(command, log_of(worker));
-  if (!process) return core_.note(instance.upstream, process.error().text + ": " + process.error().where), false;
+  if (!process) return core_.note(instance.upstream, {process.error().text, ": ", process.error().where}), false;
   worker.process = std::move(*process);
   instance.breaker.reset();
   instance.preparing = true;
+  instance.warm_buckets = 0;
   core_.peers[worker.instance] = std::move(peer);
   if (std::exchange(worker.started_before, true)) core_.metrics.restarted(instance.upstream);
-  core_.note(instance.upstream, "started");
+  core_.note(instance.upstream, {"started"});
   return true;
 }
 
@@ -146,7 +143,7 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
   const Time late = core_.now() + core_.upstreams[upstream].config.timeouts.start;
   while (runs(worker)) {
     const bool stuck = instance.breaker.state() == Breaker::State::starting && core_.now() > late;
-    if (stuck) core_.note(upstream, "does not come up (" + core_.not_up[worker.instance] + "): started again");
+    if (stuck) core_.note(upstream, {"does not come up (", core_.not_up[worker.instance], "): started again"});
     if (stuck || !wanted(worker)) {
       co_await retire(worker);
       break;
@@ -158,7 +155,7 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
   worker.process.reset();
   core_.peers[worker.instance] = nullptr;
   instance.breaker.reset();
-  core_.note(upstream, "ended with status " + std::to_string(status) + "; what it wrote is in " + log_of(worker));
+  core_.note(upstream, {"ended with status ", std::to_string(status), "; what it wrote is in ", log_of(worker)});
   core_.settle();
 }
 
@@ -166,8 +163,8 @@ asio::awaitable<void> Supervisor::run_once(Worker& worker) {
 asio::awaitable<void> Supervisor::retire(Worker& worker) {
   Dispatcher::Instance& instance = core_.dispatcher.instances()[worker.instance];
   const milliseconds grace = core_.upstreams[instance.upstream].config.timeouts.stop;
-  const Draining draining(instance);
-  core_.note(instance.upstream, "stopping");
+  const Retiring retiring(instance);
+  core_.note(instance.upstream, {"stopping"});
   core_.settle();
   Time end = core_.now() + grace;
   while (runs(worker) && instance.running > 0 && core_.now() < end) co_await pause(kLook);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <random>
+
+#include "net/random_hex.h"
 
 namespace martlet::gateway {
 namespace {
@@ -32,27 +33,14 @@ bool is_request_id(std::string_view text) {
 
 }  // namespace
 
-std::string random_hex(size_t bytes) {
-  static thread_local std::mt19937_64 generator{std::random_device{}()};
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(2 * bytes);
-  uint64_t bits = 0;
-  for (size_t i = 0; i < 2 * bytes; ++i, bits >>= 4) {
-    if (i % 16 == 0) bits = generator();
-    out += kDigits[bits & 15];
-  }
-  return out;
-}
-
 Trace trace_of(const net::HttpRequest& request) {
   Trace out;
   const std::string_view id = request.field("x-request-id"), parent = request.field("traceparent");
-  out.request_id = is_request_id(id) ? std::string(id) : random_hex(16);
+  out.request_id = is_request_id(id) ? std::string(id) : net::random_hex(16);
   const bool traced = is_traceparent(parent) && request.count("traceparent") == 1;
-  const std::string trace = traced ? std::string(parent.substr(3, 32)) : random_hex(16);
+  const std::string trace = traced ? std::string(parent.substr(3, 32)) : net::random_hex(16);
   const std::string flags = traced ? std::string(parent.substr(53)) : "00";
-  out.traceparent = "00-" + trace + "-" + random_hex(8) + "-" + flags;
+  out.traceparent = "00-" + trace + "-" + net::random_hex(8) + "-" + flags;
   const std::string_view state = request.field("tracestate");
   const bool clean = std::all_of(state.begin(), state.end(), [](unsigned char c) { return c >= 0x20 && c < 0x7f; });
   if (traced && clean && state.size() <= 512) out.tracestate = state;

@@ -10,8 +10,6 @@
 
 namespace martlet::gateway {
 
-std::string random_hex(size_t bytes);
-
 struct Trace {
   std::string request_id;   // the client's x-request-id where it is fit to be passed on; else a new one
   std::string traceparent;  // the client's trace with a span of ours, or a new trace

@@ -8,6 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/out_of_memory.h"
+#include "net/http_framing.h"
 
 namespace martlet::net {
 
@@ -22,24 +23,21 @@ namespace {
 
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kIdleConnections = 64;
-constexpr size_t kHeadBytes = 512;             // more than most heads have
 constexpr std::chrono::seconds kIdleTime{15};  // shorter than common servers keep theirs
 
 std::string head_bytes(const HttpCallRequest& request, const HttpPeer& peer) {
   const bool v6 = peer.host().find(':') != std::string::npos;
   std::string out;
-  out.reserve(kHeadBytes);
-  out += request.method;
-  (out += " ") += request.target;
-  out += " HTTP/1.1\r\nhost: ";
-  out += v6 ? "[" + peer.host() + "]" : peer.host();
-  if (peer.port() != (peer.tls() ? 443 : 80)) out += ":" + std::to_string(peer.port());
-  out += "\r\n";
-  for (const HttpField& field : request.fields) (((out += field.name) += ": ") += field.value) += "\r\n";
+  out.reserve(kUsualHeadBytes);
+  const auto line = [&](std::initializer_list<std::string_view> parts) { add_head_line(out, parts); };
+  const std::string port = peer.port() == (peer.tls() ? 443 : 80) ? "" : ":" + std::to_string(peer.port());
+  line({request.method, " ", request.target, " HTTP/1.1"});
+  line({"host: ", v6 ? "[" : "", peer.host(), v6 ? "]" : "", port});
+  for (const HttpField& field : request.fields) line({field.name, ": ", field.value});
   if (!request.body.empty() || request.method == "POST") {
-    out += "content-length: " + std::to_string(request.body.size()) + "\r\n";
+    line({"content-length: ", std::to_string(request.body.size())});
   }
-  out += "\r\n";
+  line({});
   return out;
 }
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <random>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
@@ -12,6 +11,7 @@
 
 #include "base/out_of_memory.h"
 #include "net/http_framing.h"
+#include "net/random_hex.h"
 
 namespace martlet::net {
 
@@ -46,14 +46,6 @@ bool has_large_body(const HttpRequest& head) {
 std::string whole_answer(const HttpRequest* request, const HttpResponse& response, bool keep_alive) {
   std::string out = response_head(response, Framing::length, keep_alive);
   if (!request || request->method != "HEAD") out += response.body;
-  return out;
-}
-
-std::string random_id() {
-  static thread_local std::mt19937_64 generator{std::random_device{}()};
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (uint64_t bits = generator(); out.size() < 16; bits >>= 4) out += kDigits[bits & 15];
   return out;
 }
 
@@ -238,7 +230,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   going = co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout);
   if (!going) co_return false;
   if (parser.state() == HttpParser::State::refused) co_return co_await refuse_request(nullptr, parser.refusal());
-  parser.request().id = random_id();
+  parser.request().id = random_hex(8);
   std::optional<HttpResponse> refusal = screen(parser.request());
   if (refusal) co_return co_await refuse_request(&parser.request(), std::move(*refusal));
   if (parser.request().expects_continue) going = co_await write_all(kContinue);

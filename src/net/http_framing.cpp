@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <initializer_list>
-
 namespace martlet::net {
 namespace {
-
-constexpr size_t kHeadBytes = 512;  // more than most heads have
 
 struct Reason {
   int status;
@@ -44,13 +40,15 @@ const char* reason(int status) {
 
 }  // namespace
 
+void add_head_line(std::string& head, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) head += part;
+  head += "\r\n";
+}
+
 std::string response_head(const HttpResponse& response, Framing framing, bool keep_alive) {
   std::string out;
-  out.reserve(kHeadBytes);
-  const auto line = [&](std::initializer_list<std::string_view> parts) {
-    for (const std::string_view part : parts) out += part;
-    out += "\r\n";
-  };
+  out.reserve(kUsualHeadBytes);
+  const auto line = [&](std::initializer_list<std::string_view> parts) { add_head_line(out, parts); };
   line({"HTTP/1.1 ", std::to_string(response.status), " ", reason(response.status)});
   line({"content-type: ", response.content_type});
   if (framing == Framing::length) line({"content-length: ", std::to_string(response.body.size())});

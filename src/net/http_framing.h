@@ -2,12 +2,18 @@
 
 // How answers look on the wire.
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include "net/http_message.h"
 
 namespace martlet::net {
+
+inline constexpr size_t kUsualHeadBytes = 512;  // more than most heads have
+
+// Adds one line of a head: `parts` one behind the other.
+void add_head_line(std::string& head, std::initializer_list<std::string_view> parts);
 
 enum class Framing { length, chunked, until_close };
 

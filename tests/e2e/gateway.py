@@ -1,4 +1,5 @@
 """Starts `martlet gateway` on a configuration that a test gives as a Python object."""
+import contextlib
 import json
 import os
 import signal
@@ -6,7 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from server import Server, eventually
+from server import MIB, Server, eventually, receive_all
+from stub_upstream import Stub
 
 
 class Gateway(Server):
@@ -50,6 +52,50 @@ class Gateway(Server):
     def upstreams(self):
         return {u["name"]: u for u in self.admin("GET", "/admin/upstreams")[2]["upstreams"]}
 
+    # What every fault must leave behind (INV of the fault list)
+
+    def idle(self, timeout=10):
+        """Waits until nothing runs and nobody waits."""
+        running = lambda: [i["running"] for u in self.upstreams().values() for i in u["instances"]]
+        return eventually(lambda: not any(running()) and self.metric("martlet_gateway_queue") == 0 and
+                          self.metric("martlet_gateway_connections") <= 1, timeout)
+
+    def canary(self):
+        """What the preferred upstream answers."""
+        status, _, answer = self.post("/v1/chat/completions", CHAT)
+        return status, answer["choices"][0]["message"]["content"] if status == 200 else answer
+
+    def warm(self):
+        """Lets every upstream answer, several requests at once, so that connections that it keeps are not taken for a leak;
+        then remembers what it looks like."""
+        names = list(self.upstreams())
+        for name in names:
+            others = [other for other in names if other != name]
+            for other in others:
+                assert self.admin("POST", f"/admin/upstreams/{other}/drain")[0] == 200
+            for _ in range(2):
+                socks = [self.connect() for _ in range(4)]
+                for sock in socks:
+                    sock.sendall(self.post_bytes("/v1/chat/completions", CHAT | {"stream": True}, "Connection: close\r\n"))
+                for sock in socks:
+                    receive_all(sock)
+                    sock.close()
+            for other in others:
+                assert self.admin("POST", f"/admin/upstreams/{other}/resume")[0] == 200
+        self.first_canary = self.canary()
+        assert self.first_canary[0] == 200 and self.idle()
+        self.before = self.snapshot()
+        return self
+
+    def unharmed(self):
+        assert self.process.poll() is None
+        assert any(self.healthy_within(1) for _ in range(3)), "health"
+        assert self.canary() == self.first_canary
+        assert self.idle(), self.upstreams()
+        for what in ("fds", "threads"):
+            assert eventually(lambda: self.snapshot()[what] <= self.before[what]), (what, self.before, self.snapshot())
+        assert self.snapshot()["rss"] <= self.before["rss"] + 16 * MIB, "rss"
+
     def kill(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -59,6 +105,26 @@ class Gateway(Server):
                 pass
         super().kill()
         self.config_file.close()
+
+
+@contextlib.contextmanager
+def steady(program, config, *stubs):
+    """A gateway in front of `stubs` that is the same before and after a test; their requests are counted from then on."""
+    usual = [dict(vars(Stub(stub.name))) for stub in stubs]
+    with Gateway(program, config).wait_up() as gateway:
+        gateway.warm()
+        for stub in stubs:
+            stub.requests.clear()
+        yield gateway
+        if gateway.process.poll() == 0:
+            return  # it was asked to end
+        for stub, attributes in zip(stubs, usual):
+            for name in ("mode", "words", "first_delay", "word_delay", "routes", "healthy"):
+                setattr(stub, name, attributes[name])
+            if not stub.thread.is_alive():
+                stub.__enter__()
+        assert eventually(lambda: gateway.canary() == gateway.first_canary, 15), gateway.log()
+        gateway.unharmed()
 
 
 def openai_upstream(name, stub, **more):

@@ -26,10 +26,13 @@ class Stub:
         self.health_times = []
         self.tls = None             # an ssl.SSLContext
         self.connections = 0        # that were made to it
+        self.most_tokens = None     # of a prompt; longer ones get 400
+        self.ballast_mib = 0        # of memory that it holds
         self.disconnects = []       # times at which a client left inside an answer
         self.shape_stall = 0.0      # for each power of two of prompt tokens that it has not seen
         self.shapes = set()
         self.__dict__.update(attributes)
+        self.ballast = b"x" * (self.ballast_mib << 20)
 
     # Life
 
@@ -95,8 +98,21 @@ class Stub:
         if path not in ("/v1/chat/completions", "/v1/completions"):
             return self.reply(writer, 404, {"error": {"message": "no such route"}})
         self.requests.append((path, fields, body))
-        await asyncio.sleep(self.first_delay)
+        if self.first_delay and await self.left_within(reader, self.first_delay):
+            return False
         return await self.chat(reader, writer, body, fields)
+
+    async def left_within(self, reader, seconds):
+        """Whether the client leaves while it waits for so long; None: until it does."""
+        gone = asyncio.ensure_future(reader.read(1))
+        done, _ = await asyncio.wait([gone], timeout=seconds)
+        if done:
+            gone.exception()
+            self.disconnects.append(time.time())
+            return True
+        gone.cancel()
+        await asyncio.wait([gone])
+        return False
 
     def reply(self, writer, status, answer):
         writer.write(self.packed(status, answer))
@@ -115,7 +131,7 @@ class Stub:
 
     async def chat(self, reader, writer, body, fields):
         if self.mode == "hang":
-            await reader.read(1)
+            await self.left_within(reader, None)
             return False
         if self.mode == "die":              # before the first byte
             writer.transport.abort()
@@ -127,6 +143,8 @@ class Stub:
                                                             "type": "x", "param": None, "code": "x"}})
         if self.mode == "bad_json":
             return self.reply(writer, 200, b"{ this is no JSON")
+        if self.most_tokens and self.prompt_tokens(body) > self.most_tokens:
+            return self.reply(writer, 400, {"error": {"message": "too long", "type": "x", "param": None, "code": "x"}})
         shape = max(512, 1 << (self.prompt_tokens(body) - 1).bit_length())
         if self.shape_stall and shape not in self.shapes:
             self.shapes.add(shape)
@@ -179,8 +197,9 @@ class Stub:
                 delta = {"delta": {"content": word + " "}, "index": 0, "finish_reason": None, "text": word + " "}
                 await send(b"data: " + json.dumps(common | {"choices": [delta], "from": self.name}).encode() + b"\n\n")
                 self.sent += 1
-                if self.word_delay:
-                    done, _ = await asyncio.wait([gone], timeout=self.word_delay)
+                delay = None if self.mode == "hang_after_first" else self.word_delay
+                if delay != 0:
+                    done, _ = await asyncio.wait([gone], timeout=delay)
                     if done:
                         self.disconnects.append(time.time())
                         return False

@@ -12,7 +12,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from gateway import CHAT, Gateway, openai_upstream
+from gateway import CHAT, Gateway, openai_upstream, steady
 from server import eventually
 from stub_upstream import Stub
 
@@ -24,7 +24,7 @@ def pair(program):
     """Two stubs, the first preferred, and a gateway in front."""
     with Stub("a") as a, Stub("b") as b:
         config = {"upstreams": [openai_upstream("a", a), openai_upstream("b", b, standby=True)]}
-        with Gateway(program, config).wait_up() as gateway:
+        with steady(program, config, a, b) as gateway:
             yield a, b, gateway
 
 
@@ -32,7 +32,7 @@ def pair(program):
 def single(program):
     with Stub("a") as a:
         config = {"upstreams": [openai_upstream("a", a, timeouts={"first_byte_ms": 500})]}
-        with Gateway(program, config).wait_up() as gateway:
+        with steady(program, config, a) as gateway:
             yield a, gateway
 
 
@@ -68,6 +68,7 @@ def test_openai_client(pair):
     chunks = list(client.chat.completions.create(**ask, stream=True))
     assert "".join(c.choices[0].delta.content for c in chunks if c.choices) == "one two three "
     assert {c.model for c in chunks} == {"default"}
+    client.close()
 
 
 def test_upstream_sees_its_own_model_and_the_clients_bytes(pair):
@@ -173,21 +174,109 @@ def test_clients_mistakes_are_answered_by_the_upstream(pair):
     a.mode = 400
     status, _, answer = gateway.post("/v1/chat/completions", CHAT)
     assert status == 400 and answer["error"]["message"].startswith("stub says 400") and not b.requests
+    a.routes = {"/v1/chat/completions": lambda _: (422, b"no error object, but /etc/passwd")}
+    answer = gateway.post("/v1/chat/completions", CHAT)
+    assert code_of(answer) == (422, "upstream_refused_request") and "passwd" not in str(answer) and not b.requests
 
 
-def test_h5_a_client_that_leaves_closes_the_upstream(single):
-    a, gateway = single
-    a.words, a.word_delay = ["word"] * 200, 0.05
+def send(gateway, body):
     sock = gateway.connect()
-    body = json.dumps(STREAM).encode()
-    sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                 b"Content-Length: %d\r\n\r\n" % len(body) + body)
-    while b"word" not in sock.recv(65536):
-        pass
+    sock.sendall(gateway.post_bytes("/v1/chat/completions", body))
+    return sock
+
+
+def leave(a, gateway, body, begun):
+    """Seconds from a client's leaving, once `begun(socket)`, to the end of its request at the upstream."""
+    a.disconnects.clear()
+    a.requests.clear()
+    sock = send(gateway, body)
+    assert begun(sock)
     left = time.time()
     sock.close()
-    assert eventually(lambda: a.disconnects, 2)
-    assert a.disconnects[0] - left < 0.25
+    assert eventually(lambda: a.disconnects, 5), "the upstream goes on"
+    return a.disconnects[0] - left
+
+
+@pytest.mark.parametrize("when", ["before", "inside", "whole"])
+def test_h5_a_client_that_leaves_closes_the_upstream(pair, when):
+    a, b, gateway = pair
+    if when == "inside":
+        a.words, a.word_delay = ["word"] * 2000, 0.05
+        body, begun = STREAM, lambda sock: any(b"word" in sock.recv(65536) for _ in range(10))
+    else:
+        a.first_delay = 60
+        body, begun = CHAT if when == "whole" else STREAM, lambda sock: eventually(lambda: a.requests, 5)
+    # The issue's 250 ms, on a machine that has other things to do as well.
+    assert any(leave(a, gateway, body, begun) < 0.25 for _ in range(3))
+    assert not b.requests, "nobody else is asked"
+    assert gateway.idle()
+
+
+def test_h5_a_client_that_leaves_the_queue_is_forgotten(program):
+    with Stub("a") as a:
+        config = {"upstreams": [openai_upstream("a", a, concurrent=1)]}
+        with steady(program, config, a) as gateway:
+            a.words, a.word_delay = ["word"] * 2000, 0.05
+            running = send(gateway, STREAM)
+            assert eventually(lambda: a.requests, 5)
+            waits = [send(gateway, STREAM) for _ in range(3)]
+            assert eventually(lambda: gateway.metric("martlet_gateway_queue") == 3, 5)
+            for sock in waits:
+                sock.close()
+            assert eventually(lambda: gateway.metric("martlet_gateway_queue") == 0, 5)
+            running.close()
+            assert eventually(lambda: a.disconnects, 5)
+            assert gateway.post("/v1/chat/completions", CHAT | {"max_tokens": 7})[0] == 200
+            assert [r[2].get("max_tokens") for r in a.requests] == [None, 7], "those who left are not asked for"
+
+
+def test_an_upstream_that_stops_inside_a_stream_ends_it_after_its_time(program):
+    with Stub("a") as a:
+        with steady(program, {"upstreams": [openai_upstream("a", a, timeouts={"between_ms": 400})]}, a) as gateway:
+            a.mode = "hang_after_first"
+            began = time.time()
+            status, data = events(gateway, STREAM)
+            assert status == 200 and len(data) == 2 and json.loads(data[1])["error"]["code"] == "upstream_timeout"
+            assert 0.4 <= time.time() - began < 5, "between_ms"
+            assert eventually(lambda: a.disconnects, 5)
+
+
+class Deaf:
+    """An address that lets nobody connect: its queue is full."""
+
+    def __init__(self, port):
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", port))
+        self.socket.listen(0)
+        self.callers = [socket.socket() for _ in range(4)]
+        for caller in self.callers:
+            caller.setblocking(False)
+            caller.connect_ex(self.socket.getsockname())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for one in [self.socket, *self.callers]:
+            one.close()
+
+
+def test_one_that_cannot_be_connected_to_is_left_after_its_time(program):
+    """A probe may find it so before a request does; then it starts again."""
+    for _ in range(3):
+        with Stub("a") as a, Stub("b") as b:
+            config = {"upstreams": [openai_upstream("a", a, timeouts={"connect_ms": 300}), openai_upstream("b", b, standby=True)]}
+            with Gateway(program, config).wait_up() as gateway:
+                a.stop()
+                with Deaf(a.port):
+                    began = time.time()
+                    status, _, answer = gateway.post("/v1/chat/completions", CHAT)
+                    took = time.time() - began
+                    assert status == 200 and answer["from"] == "b" and took < 1.8, "before the 2 s that are usual"
+                    if 0.3 <= took and "the upstream did not answer in time" in gateway.log():
+                        return
+    raise AssertionError("no request met its end")
 
 
 def test_h6_a_loop_is_508(program):
@@ -206,7 +295,7 @@ def test_h6_a_loop_is_508(program):
 def hedged(program):
     with Stub("a") as a, Stub("b") as b:
         config = {"upstreams": [openai_upstream("a", a, hedge_after_ms=200), openai_upstream("b", b, standby=True)]}
-        with Gateway(program, config).wait_up() as gateway:
+        with steady(program, config, a, b) as gateway:
             yield a, b, gateway
 
 
@@ -380,6 +469,88 @@ def test_configuration_errors_name_the_line(program, tmp_path):
     code, error = run('{"upstreams": [{"name": "a", "kind": "openai", "model": "m", "url": "ftp://x/v1"}]}')
     assert code == 2 and "http or https" in error
     assert subprocess.run([program, "gateway", tmp_path / "none"], capture_output=True, timeout=20).returncode == 5
+
+
+def test_nothing_is_prepared_for_another_machine(program, tmp_path):
+    elsewhere = {"platform": "linux" if sys.platform == "darwin" else "macos"}
+    with Stub("a") as a:
+        far = openai_upstream("far", a, when=elsewhere)
+        path = tmp_path / "gateway.json"
+        path.write_text(json.dumps({"upstreams": [far]}))
+        done = subprocess.run([program, "gateway", path], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and "no_upstream_fits" in done.stderr
+        with Gateway(program, {"upstreams": [far, openai_upstream("a", a)]}).wait_up() as gateway:
+            assert list(gateway.upstreams()) == ["a"]
+
+
+ROUTES = [("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/metrics"),
+          ("GET", "/nothing")]
+ADMIN = [("GET", "/admin/upstreams"), ("POST", "/admin/upstreams/a/drain"), ("POST", "/admin/upstreams/a/resume")]
+
+
+def as_it_came(gateway, method, path, *fields, host="localhost"):
+    body = "{}" if method == "POST" else ""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", "Content-Type: application/json",
+             f"Content-Length: {len(body)}", *fields]
+    status, answer = gateway.raw(("\r\n".join(lines) + "\r\n\r\n" + body).encode())
+    return status, b"".join(line for line in answer.splitlines(True) if not line.lower().startswith((b"date", b"x-request-id")))
+
+
+def test_e1_every_route_needs_its_key_and_refuses_alike(program):
+    with Stub("a") as a:
+        with Gateway(program, {"api_keys": ["client-key"], "upstreams": [openai_upstream("a", a)]}, key="client-key").wait_up() as gateway:
+            asked, answers = len(a.requests), set()
+            for method, path in ROUTES + ADMIN:
+                wrong = ["", "Authorization: Bearer wrong", "Authorization: client-key", "Authorization: Bearer client-kez"]
+                wrong.append("Authorization: Bearer " + ("client-key" if (method, path) in ADMIN else "admin"))
+                for fields in wrong:
+                    status, answer = as_it_came(gateway, method, path, *filter(None, [fields]))
+                    assert status == 401, (path, fields)
+                    answers.add(answer)
+            assert len(answers) == 1 and len(a.requests) == asked
+            assert not gateway.upstreams()["a"]["instances"][0]["draining"]
+            assert gateway.request("GET", "/health", headers={"Authorization": ""})[0] == 200
+
+
+def test_e3_hosts_origins_and_addresses(program, tmp_path):
+    with Stub("a") as a:
+        config = {"upstreams": [openai_upstream("a", a)]}
+        with Gateway(program, config).wait_up() as gateway:
+            for method, path in ROUTES + ADMIN + [("GET", "/health")]:
+                for host, *fields in (("evil.test",), ("127.0.0.1.evil.test",), ("localhost", "Origin: http://evil.test"),
+                                      ("localhost", "Origin: null")):
+                    status, answer = as_it_came(gateway, method, path, *fields, host=host)
+                    assert status == 403 and b"access-control" not in answer.lower(), (path, host, fields)
+            assert as_it_came(gateway, "GET", "/v1/models", "Origin: http://localhost:3000", host="127.0.0.1")[0] == 200
+        path = tmp_path / "gateway.json"
+        path.write_text(json.dumps(config | {"listen": "0.0.0.0:0"}))
+        done = subprocess.run([program, "gateway", path], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and "key_needed" in done.stderr
+
+
+def test_a_standby_is_warm_before_it_is_needed(program):
+    """One token of it is asked for before it takes requests, and once more after it was away."""
+    with Stub("a") as a, Stub("b") as b:
+        config = {"upstreams": [openai_upstream("a", a), openai_upstream("b", b, standby=True)]}
+        with Gateway(program, config).wait_up() as gateway:
+            assert [r[2]["max_tokens"] for r in b.requests] == [1] and not a.requests
+            b.healthy = False
+            assert eventually(lambda: gateway.upstreams()["b"]["instances"][0]["state"] == "open", 10)
+            b.mode, b.healthy = 500, True
+            assert eventually(lambda: "b: it could not be warmed (status 500)" in gateway.log(), 15)
+            assert [r[2]["max_tokens"] for r in b.requests] == [1, 1], "it may have been started anew"
+
+
+def test_a_second_signal_ends_the_gateway_at_once(program):
+    with Stub("a") as a:
+        with Gateway(program, {"upstreams": [openai_upstream("a", a)]}).wait_up() as gateway:
+            a.mode = "hang"
+            with send(gateway, CHAT):
+                assert eventually(lambda: a.requests, 5)
+                gateway.process.send_signal(signal.SIGTERM)
+                assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 503, 5), "nothing new"
+                gateway.process.send_signal(signal.SIGTERM)
+                assert gateway.process.wait(10) == 128 + signal.SIGTERM
 
 
 def test_sigterm_drains(single):

@@ -1,6 +1,8 @@
 """What the gateway does with upstreams themselves: starts and stops them, compares them, warms them."""
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,6 +133,73 @@ def test_memory_pressure_moves_requests_and_stops_the_unbounded(program, tmp_pat
         assert eventually(lambda: sender(gateway) == "big", 10)
 
 
+def test_an_administrators_drain_outlives_a_stop_for_want_of_memory(program, tmp_path):
+    """And the stop lets a stream that runs come to its end."""
+    share = tmp_path / "share"
+    share.write_text("0.3")
+    words = ["w"] * 30
+    big = started("big", {"words": words, "word_delay": 0.1}, bounded=False, timeouts={"stop_ms": 20000})
+    config = {"log_dir": str(tmp_path), "pressure_source": f"file:{share}", "pressure": {"calm_ms": 500},
+              "upstreams": [big, started("small", standby=True)]}
+    with Gateway(program, config).wait_up() as gateway:
+        state = lambda: gateway.upstreams()["big"]["instances"][0]
+        admin = lambda verb: gateway.admin("POST", f"/admin/upstreams/big/{verb}")[0]
+        serves = lambda: state()["state"] == "closed" and not state()["preparing"]
+        for verb, before in (("drain", "resume"), ("resume", "drain")):
+            assert admin("resume") == 200
+            answers = []
+            streams = threading.Thread(target=lambda: answers.append(gateway.post("/v1/chat/completions", STREAM)[2]))
+            streams.start()
+            assert eventually(lambda: state()["running"] == 1, 5)
+            assert admin(before) == 200
+            share.write_text("0.97")
+            assert eventually(lambda: state()["retiring"], 5)
+            assert admin(verb) == 200
+            assert state()["retiring"] and state()["draining"] == (verb == "drain") and sender(gateway) == "small"
+            streams.join()
+            assert answers[0].count('"content": "w ') == len(words) and answers[0].rstrip().endswith("[DONE]")
+            assert eventually(lambda: not processes("big"), 5)
+            share.write_text("0.3")
+            assert eventually(serves, 15)
+            assert not state()["retiring"] and state()["draining"] == (verb == "drain")
+            assert sender(gateway) == ("small" if verb == "drain" else "big")
+
+
+def resident(names):
+    """MiB that these stubs hold."""
+    pages = 0
+    for pid in processes(names):
+        try:
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except OSError:
+            pass
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def test_memory_of_one_that_was_stopped_is_seen_to_come_back(program, tmp_path):
+    """What is told of memory is what its process really holds, on a machine of 1,000 MiB."""
+    share, stop = tmp_path / "share", threading.Event()
+
+    def tell():
+        while not stop.is_set():
+            (tmp_path / "new").write_text(str(min(1, 0.5 + resident("fat") / 1000)))
+            os.replace(tmp_path / "new", share)
+            time.sleep(0.05)
+
+    share.write_text("0.5")
+    teller = threading.Thread(target=tell)
+    teller.start()
+    try:
+        config = {"log_dir": str(tmp_path), "pressure_source": f"file:{share}", "pressure": {"calm_ms": 500, "confirm_ms": 1500},
+                  "upstreams": [started("fat", {"ballast_mib": 450}, bounded=False), started("small", standby=True)]}
+        with Gateway(program, config).wait_up() as gateway:
+            assert eventually(lambda: "fat: stopping" in gateway.log(), 10)
+            assert eventually(lambda: re.search(r"memory pressure: normal, .* MiB came back", gateway.log()), 10), gateway.log()
+    finally:
+        stop.set()
+        teller.join()
+
+
 def test_a_template_that_differs_by_one_newline_is_named_and_not_used(program):
     count = lambda text: len(text.split()) + 4
     with Stub("a", count_tokens=count) as a, Stub("b", count_tokens=lambda text: count(text) + 1) as b:
@@ -192,6 +261,43 @@ def test_tokenizers_are_compared_where_they_can_be_asked(program):
             assert "b: has another version: compared again" in gateway.log()
 
 
+def stumbling(status, tokenizer):
+    """A /tokenize that answers with what `status[0]` says, where it says anything."""
+    return lambda body: (status[0], {"error": {"message": "no"}}) if status[0] else tokenizer(body)
+
+
+def letters(shift):
+    return lambda body: (200, {"tokens": [ord(c) + shift for c in body["content"]]})
+
+
+def test_an_upstream_that_stumbles_while_it_is_compared_is_neither_trusted_nor_lost(program):
+    """What was found of it holds until it has answered everything; until then it is asked again."""
+    status = {"b": [None], "c": [503], "d": [500], "e": [404]}
+    shifts = {"b": 1, "c": 0, "d": 0, "e": 0}
+    stubs = [Stub("a", routes={"/tokenize": letters(0)})]
+    stubs += [Stub(name, routes={"/tokenize": stumbling(status[name], letters(shifts[name])),
+                                 "/version": lambda _: (200, {"version": "1"})}) for name in status]
+    with contextlib.ExitStack() as stack:
+        a, b, c, d, e = (stack.enter_context(stub) for stub in stubs)
+        config = {"upstreams": [openai_upstream(stub.name, stub, accept_differences=[]) for stub in stubs]}
+        with Gateway(program, config).wait_up("a", "e") as gateway:
+            differences = lambda name: gateway.upstreams()[name]["differences"]
+            assert eventually(lambda: differences("b") == ["vocabulary"] and differences("c") == ["unfinished"], 10)
+            assert "c: cannot be compared now (/tokenize: status 503): asked again" in gateway.log()
+            assert gateway.upstreams()["c"]["apart"] and gateway.upstreams()["d"]["apart"]
+            # A known difference is not forgotten because it cannot be seen at this moment.
+            status["b"][0] = 503
+            b.routes["/version"] = lambda _: (200, {"version": "2"})
+            assert eventually(lambda: differences("b") == ["vocabulary", "unfinished"], 15), differences("b")
+            assert gateway.upstreams()["b"]["apart"]
+            # Nor is one lost for good; and one that always fails at a question is one that cannot be asked it.
+            status["c"][0] = None
+            assert eventually(lambda: not gateway.upstreams()["c"]["apart"], 15)
+            assert eventually(lambda: not gateway.upstreams()["d"]["apart"], 15)
+            assert differences("c") == differences("d") == differences("e") == []
+            assert differences("b") == ["vocabulary", "unfinished"]
+
+
 def test_a_date_in_a_prompt_is_no_difference(program):
     """Of two that are asked on two days."""
     def template(day):
@@ -226,6 +332,17 @@ def test_shapes_are_compiled_before_the_first_request(program):
                     assert max(seconds) < 0.1, seconds
                 else:
                     assert min(seconds) > 0.3, seconds
+
+
+def test_only_shapes_that_were_compiled_count_as_warm(program):
+    """One that the upstream refuses is told, and one that nobody listed is cold though a larger one is warm."""
+    with Stub("a", most_tokens=3000) as a, Stub("b") as b:
+        config = {"upstreams": [openai_upstream("a", a, warm_buckets=[512, 2048, 4096]), openai_upstream("b", b, standby=True)]}
+        with Gateway(program, config).wait_up() as gateway:
+            assert "a: bucket 4096 could not be warmed (status 400)" in gateway.log()
+            assert "bucket 512" not in gateway.log() and "bucket 2048" not in gateway.log()
+            ask = lambda words: gateway.post("/v1/chat/completions", CHAT | {"messages": [{"role": "user", "content": "abc " * words}]})
+            assert [ask(words)[2]["from"] for words in (200, 800, 1500, 2500)] == ["a", "b", "a", "b"]
 
 
 def test_drafts_are_counted_by_metrics_where_answers_do_not(program):

@@ -158,15 +158,21 @@ TEST(Dispatcher, WhoAnswersDifferentlyGetsNothing) {
   EXPECT_EQ(fleet.ask(), -2);
 }
 
-TEST(Dispatcher, LongPromptsAvoidShapesThatAreNotCompiled) {
+TEST(Dispatcher, PromptsAvoidShapesThatAreNotCompiled) {
   UpstreamTraits compiles = favoured();
-  compiles.warm_bucket = 1024;
+  compiles.compiles = true;
   Fleet fleet({compiles, standby()});
-  Wish wish;
-  wish.tokens = 1000;
-  EXPECT_EQ(fleet.ask(wish), 0);
-  wish.tokens = 1025;
-  EXPECT_EQ(fleet.ask(wish), 1);
+  const auto ask = [&](int64_t tokens) {
+    Wish wish;
+    wish.tokens = tokens;
+    return fleet.ask(wish);
+  };
+  EXPECT_EQ(ask(1000), 1) << "none is warm";
+  fleet.dispatcher.instances()[0].warm_buckets = 512 | 1024 | 4096;
+  EXPECT_EQ(ask(1000), 0);
+  EXPECT_EQ(ask(1025), 1) << "smaller than another that is warm, and cold all the same";
+  EXPECT_EQ(ask(4096), 0);
+  EXPECT_EQ(ask(4097), 1);
 }
 
 TEST(Dispatcher, PoorDraftsGoToTheInstanceWithout) {

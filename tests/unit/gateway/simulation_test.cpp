@@ -1,5 +1,6 @@
-// A gateway's decisions in a simulated world: upstreams die, hang and come back, memory comes and goes, operators
-// drain, clients come and leave, slow answers are hedged; ten thousand seeds of it under a virtual clock.
+// A gateway's decisions in a simulated world: upstreams die, hang and come back, memory comes and goes and is read with
+// noise, drafts are accepted here and not there, operators drain, clients come and leave, slow answers are hedged; ten
+// thousand seeds of it under a virtual clock.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,8 @@
 #include <tuple>
 
 #include "gateway/dispatcher.h"
+#include "gateway/draft_rule.h"
+#include "gateway/pressure.h"
 #include "gateway/tries.h"
 
 namespace martlet::gateway {
@@ -24,12 +27,16 @@ class World {
   explicit World(unsigned seed) : random_(seed), dispatcher_(make_traits(), {.queue = 20, .queue_time = 5s}) {
     alive_.assign(dispatcher_.instances().size(), true);
     last_probe_.assign(alive_.size(), Time{} - 1s);
+    while (drafts_.size() <= dispatcher_.instances().back().upstream) {
+      drafts_.push_back({.accepts = pick(2) > 0, .rule = DraftRule({.try_again = kTryDraftsAgain})});
+    }
   }
 
   void run() {
     for (Index i = 0; i < alive_.size(); ++i) at(pick(1000) * 1ms, [this, i] { probe(i); });
     for (int i = 0; i < 60; ++i) at(pick(20'000) * 1ms, [this] { arrive(); });
     for (int i = 0; i < 12; ++i) at(pick(20'000) * 1ms, [this] { disturb(); });
+    at(0s, [this] { read_memory(); });
     at(20s, [this] { heal(); });
     at(26s, [this] { healed_ = true, arrive(); });
     for (int i = 0; i < 8; ++i) at(26s + pick(4000) * 1ms, [this] { arrive(); });
@@ -43,6 +50,7 @@ class World {
     }
     EXPECT_EQ(pending_, 0) << "a request without an answer";
     for (const auto& instance : dispatcher_.instances()) EXPECT_EQ(instance.running, 0);
+    EXPECT_LE(level_changes_, 2 * memory_changes_) << "pressure flaps";
   }
   int hedges() const { return hedges_; }
 
@@ -60,6 +68,14 @@ class World {
     int hedges = 0;
     bool left = false, answered = false, after_all_was_well = false;
   };
+
+  // An upstream's drafts: all of them are accepted, or none.
+  struct Drafts {
+    bool accepts;
+    DraftRule rule;
+    int64_t in_vain = 0;  // drafted tokens that were not accepted
+  };
+  static constexpr Duration kTryDraftsAgain = 5s, kCalm = 2s;
 
   int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
   void at(Duration after, std::function<void()> act) { events_.push({now_ + after, ++order_, std::move(act)}); }
@@ -100,7 +116,8 @@ class World {
     const auto& traits = dispatcher_.traits(instance.upstream);
     ASSERT_LE(instance.running, traits.limit);
     ASSERT_FALSE(instance.draining);
-    ASSERT_TRUE(traits.bounded || pressure_ != Pressure::critical);
+    ASSERT_TRUE(traits.bounded || pressure_.level() != Pressure::critical);
+    ASSERT_TRUE(traits.bounded || share_ < kCritical || now_ - share_since_ < 1s) << "critical for a second";
     ASSERT_EQ(std::count(job->wish.tried.begin(), job->wish.tried.end(), index), 0);
     const auto state = instance.breaker.state();
     ASSERT_TRUE(state == Breaker::State::closed || state == Breaker::State::half_open);
@@ -137,6 +154,7 @@ class World {
     if (alive_[index] && fate >= 10) {
       ASSERT_TRUE(job->tries.speaks(id));
       breaker.succeeded(era);
+      draft(drafts_[dispatcher_.instances()[index].upstream]);
       answer(job, true);
       return at(pick(well_ ? 300 : 1500) * 1ms, [this, index] { dispatcher_.release(index); });
     }
@@ -188,15 +206,46 @@ class World {
         dispatcher_.instances()[index].draining = pick(2);
         break;
       default:
-        dispatcher_.set_pressure(pressure_ = static_cast<Pressure>(pick(3)));
+        constexpr double kShares[] = {0.5, 0.86, kCritical};
+        use_memory(kShares[pick(3)]);
     }
+  }
+
+  void use_memory(double share) {
+    memory_changes_ += share != share_;
+    if (share != share_) share_since_ = now_;
+    share_ = share;
+  }
+
+  // A reading is off by up to two hundredths, and now and then by far: one such is no trend.
+  void read_memory() {
+    const double noise = 0.02 * (pick(2001) - 1000) / 1000;
+    spiked_ = pick(10) == 0 && !spiked_ && now_ - share_since_ > 1s;
+    const double seen = !spiked_ ? share_ + noise : share_ < 0.9 ? 0.99 : 0.5;
+    const Pressure before = pressure_.level();
+    dispatcher_.set_pressure(pressure_.update(seen, now_));
+    level_changes_ += pressure_.level() != before;
+    at(250ms, [this] { read_memory(); });
+  }
+
+  // What an answer tells of its drafts, where it was asked for any.
+  void draft(Drafts& drafts) {
+    constexpr int64_t kDrafted = 8;
+    if (!drafts.rule.drafts(now_)) {
+      EXPECT_FALSE(drafts.accepts) << "drafts that are all accepted are worth asking for";
+      return;
+    }
+    drafts.rule.saw(kDrafted, drafts.accepts ? kDrafted : 0, now_);
+    if (!drafts.accepts) drafts.in_vain += kDrafted;
+    const int64_t trials = 1 + (now_ - Time{}) / kTryDraftsAgain;
+    EXPECT_LE(drafts.in_vain, 32 * trials) << "a window of them, and one for each time they are tried again";
   }
 
   void heal() {
     well_ = true;
     alive_.assign(alive_.size(), true);
     for (auto& instance : dispatcher_.instances()) instance.draining = false;
-    dispatcher_.set_pressure(pressure_ = Pressure::normal);
+    use_memory(0.5);
   }
 
   // No request waits while an instance that may serve it is free.
@@ -216,7 +265,13 @@ class World {
   Dispatcher dispatcher_;
   std::vector<bool> alive_;
   std::vector<Time> last_probe_;
-  Pressure pressure_ = Pressure::normal;
+  static constexpr double kCritical = 0.97;
+  double share_ = 0.5;  // of memory, as it is
+  Time share_since_{};
+  bool spiked_ = false;
+  PressureRule pressure_{{.calm = kCalm}};
+  int memory_changes_ = 0, level_changes_ = 0;
+  std::vector<Drafts> drafts_;
   int pending_ = 0, hedges_ = 0;
   std::set<std::shared_ptr<Job>> queued_;
   bool well_ = false, healed_ = false;  // no fault from now on; for long enough that nothing is refused
