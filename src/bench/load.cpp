@@ -18,7 +18,7 @@ constexpr auto kGather = std::chrono::milliseconds(1);
 
 struct Running {
   asio::io_context io;
-  const std::vector<std::unique_ptr<Instance>>& instances;
+  std::span<const std::unique_ptr<Instance>> instances;
   const Load& load;
   const std::function<void(const Measurement&)>& progress;
   const StopAsked& stop;
@@ -54,7 +54,7 @@ asio::awaitable<void> stream(Running& run, size_t instance) {
 
 }  // namespace
 
-std::vector<Measurement> run_load(const std::vector<std::unique_ptr<Instance>>& instances, const Load& load,
+std::vector<Measurement> run_load(std::span<const std::unique_ptr<Instance>> instances, const Load& load,
                                   const std::function<void(const Measurement&)>& progress, const StopAsked& stop) {
   Running run{.instances = instances, .load = load, .progress = progress, .stop = stop};
   for (int s = 0; s < load.streams; ++s) {

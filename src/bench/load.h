@@ -4,6 +4,7 @@
 // several processes that pull from one queue.
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct Load {
 
 // Runs the load to its end, or until `stop` answers true: then what was answered until then is returned. `progress` is
 // called after each answer, `stop` ten times a second and before each request, both on the calling thread.
-std::vector<Measurement> run_load(const std::vector<std::unique_ptr<Instance>>& instances, const Load& load,
+std::vector<Measurement> run_load(std::span<const std::unique_ptr<Instance>> instances, const Load& load,
                                   const std::function<void(const Measurement&)>& progress, const StopAsked& stop);
 
 }  // namespace martlet::bench

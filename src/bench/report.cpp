@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/comparison.h"
 #include "bench/plot.h"
 
 namespace martlet::bench {
@@ -41,8 +42,6 @@ std::string table(const std::vector<std::string>& head, const std::vector<std::v
   return out + "</table>";
 }
 
-using Figure = double (*)(const Measurement&);
-constexpr std::pair<const char*, Figure> kCompared[] = {{"TTFT", ttft}, {"TPOT", tpot}, {"tokens/s", effective_rate}};
 constexpr double kUnsteady = 1.1;
 
 // "martlet, 8 at once".
@@ -229,12 +228,6 @@ std::string section(const RunFile& file) {
   return out + "<p>–: not known, or nobody told. ×: against the engine's smallest load in the table.</p>";
 }
 
-Status same_contract(const RunFile& a, const RunFile& b) {
-  if (a.contract_version == b.contract_version && a.contract_sha256 == b.contract_sha256) return {};
-  return Error{ErrorKind::usage, "contract_mismatch", "the results follow different contracts and cannot be compared",
-               ""};
-}
-
 }  // namespace
 
 std::vector<Cell> pool(const std::vector<Run>& runs) {
@@ -311,39 +304,6 @@ Result<std::string> html_report(const std::vector<RunFile>& files) {
       "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">"
       "<title>Martlet's fairness benchmark</title><style>{}</style><h1>Martlet's fairness benchmark</h1>{}</html>\n",
       kStyle, body);
-}
-
-Result<std::string> text_comparison(const RunFile& before, const RunFile& after) {
-  MARTLET_TRY(same_contract(before, after));
-  const std::vector<Cell> old_cells = pool(before.runs), new_cells = pool(after.runs);
-  const auto values = [](const Cell& cell, double (*figure)(const Measurement&)) {
-    std::vector<double> out;
-    for (const Measurement& m : cell.requests)
-      if (m.ok()) out.push_back(figure(m));
-    return out;
-  };
-  std::string out;
-  for (const Cell& a : old_cells) {
-    const auto b = std::find_if(new_cells.begin(), new_cells.end(), [&](const Cell& c) {
-      return c.engine == a.engine && c.kind == a.kind && c.concurrency == a.concurrency && c.instances == a.instances;
-    });
-    if (b == new_cells.end()) continue;
-    out += fmt::format("{} {} (streams {}, processes {})\n", a.engine, kind_name(a.kind), a.concurrency, a.instances);
-    for (const auto& [name, figure] : kCompared) {
-      const Change c = compare(values(a, figure), values(*b, figure));
-      if (c.ratio > 0) {
-        out += fmt::format("  {:9} x {:.3f} (95 %: {:.3f} to {:.3f}){}\n", name, c.ratio, c.low, c.high,
-                           c.certain() ? "" : ", no certain change");
-      }
-    }
-    const double together = median(a.aggregate_rates);
-    if (together > 0)
-      out += fmt::format("  {:9} x {:.3f} (medians of {} and {} rounds)\n", "together",
-                         median(b->aggregate_rates) / together, a.aggregate_rates.size(), b->aggregate_rates.size());
-  }
-  if (out.empty())
-    return Error{ErrorKind::usage, "nothing_in_common", "the two results measured no load in common", ""};
-  return out;
 }
 
 }  // namespace martlet::bench

@@ -37,11 +37,7 @@ std::vector<std::string> unsteady(const std::vector<Run>& runs);
 // Every result file (*.json) of a folder, oldest first. Errors: ErrorKind::io, and bad_result for a file that is none.
 Result<std::vector<RunFile>> read_results(const std::string& folder);
 
-// Results of different contract versions are never mixed: ErrorKind::usage `contract_mismatch`.
+// Errors: ErrorKind::usage `contract_mismatch`, for results of different contract versions are never mixed.
 Result<std::string> html_report(const std::vector<RunFile>& files);
-
-// What changed from `before` to `after`, a line for each load that both have: the ratio of each figure and whether its
-// 95 % interval leaves 1.
-Result<std::string> text_comparison(const RunFile& before, const RunFile& after);
 
 }  // namespace martlet::bench

@@ -52,7 +52,7 @@ struct Run {
   std::string engine;
   Kind kind = Kind::single;
   int concurrency = 1, instances = 1, round = 0;
-  std::optional<Measurement> cold;  // the first request after the engine's start, apart from the others
+  std::optional<Measurement> cold;  // the first request after the (first) process's start, apart from the others
   std::vector<Measurement> requests;
   double peak_memory_mib = 0;      // proportional set size, summed over the process tree; 0: not known
   std::optional<double> energy_j;  // of the processor's package, where the machine tells

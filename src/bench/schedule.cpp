@@ -14,7 +14,8 @@ std::vector<Turn> loads(const Contract& c, Kind kind) {
       out.push_back({.kind = kind, .warmup = c.single.warmup, .measured = c.single.measured});
       break;
     case Kind::sweep:
-      // Fewer requests than streams would leave streams idle.
+      // The contract's 16 requests would leave half of 32 streams idle, and be a measurement of 16: each has one at
+      // least.
       for (const int n : c.sweep.concurrency)
         out.push_back(
             {.kind = kind, .concurrency = n, .warmup = c.sweep.warmup, .measured = std::max(c.sweep.measured, n)});
@@ -23,7 +24,7 @@ std::vector<Turn> loads(const Contract& c, Kind kind) {
       for (const int n : c.dispatch.instances)
         out.push_back({.kind = kind,
                        .instances = n,
-                       .warmup = c.dispatch.warmup_per_instance * n,
+                       .warmup = c.dispatch.warmup_per_instance,
                        .measured = c.dispatch.offered_at_once});
       break;
   }
@@ -72,6 +73,12 @@ Status choose_loads(Amounts& amounts, const std::vector<std::string>& names) {
   if (std::find(used.begin(), used.end(), false) == used.end()) return {};
   return Error{ErrorKind::usage, "invalid_value",
                "must be single, sweep or dispatch, or one of the counts that are measured, such as sweep:4", "--loads"};
+}
+
+int most_at_once(const Amounts& amounts) {
+  int most = 1;
+  for (const Turn& turn : schedule(amounts, {true})) most = std::max(most, turn.concurrency);
+  return most;
 }
 
 std::vector<Turn> schedule(const Amounts& amounts, const std::vector<bool>& dispatches) {

@@ -25,11 +25,15 @@ Amounts quick_amounts();
 // Errors: ErrorKind::usage `invalid_value` for a name of no load of `amounts`.
 Status choose_loads(Amounts& amounts, const std::vector<std::string>& names);
 
+// The most requests that one process has to answer at once.
+int most_at_once(const Amounts& amounts);
+
 struct Turn {
   size_t target = 0;
   Kind kind = Kind::single;
   int concurrency = 1, instances = 1, round = 0;
-  int warmup = 0, measured = 0;  // requests
+  int warmup = 0;    // requests to each process
+  int measured = 0;  // requests to all of them
 };
 // `dispatches[t]`: whether target t can run as several processes; else it has no dispatch turns.
 std::vector<Turn> schedule(const Amounts& amounts, const std::vector<bool>& dispatches);

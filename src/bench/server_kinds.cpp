@@ -9,15 +9,16 @@ namespace {
 
 // Each is started at its best and for the same work. llama-cpp-python would compute the logits of whole prompts and cut
 // running answers off when another request comes; martlet, mlx-lm and vLLM would reuse the prompts of earlier requests.
-// martlet's cache holds four sequences of the length that it is told, which {pool_context} makes thirty-two of
-// {context}. Answers are greedy: llama-cpp-python and Ollama would punish repetitions by 1.1 unless told otherwise
+// Those that are told how many requests run at once ({streams}, the most that the loads have) have room for as many
+// whole contexts. Answers are greedy: llama-cpp-python and Ollama would punish repetitions by 1.1 unless told otherwise
 // (llama_cpp.server's ChatCompletionRequest, Ollama's Modelfile reference), vLLM would take penalties from the model's
 // generation_config.json.
 constexpr std::array kKinds = {
     ServerKind{.name = "martlet",
                .program = "martlet",
-               .arguments = "serve {model} --host 127.0.0.1 --port {port} --context {pool_context} --threads {threads} "
-                            "--max-sequences 32 --cache-type f16 --no-prefix-cache --backend cpu",
+               .arguments =
+                   "serve {model} --host 127.0.0.1 --port {port} --context {context} --streams {streams} "
+                   "--max-sequences {streams} --threads {threads} --cache-type f16 --no-prefix-cache --backend cpu",
                .version = "{program} --version",
                .ready = "/health",
                .device = "echo cpu"},
@@ -31,7 +32,7 @@ constexpr std::array kKinds = {
                .device = "echo cpu"},
     ServerKind{.name = "mlx-lm",
                .program = "python3 -m mlx_lm server",
-               .arguments = "--model {model} --host 127.0.0.1 --port {port} --decode-concurrency 32 "
+               .arguments = "--model {model} --host 127.0.0.1 --port {port} --decode-concurrency {streams} "
                             "--prompt-concurrency 8 --prompt-cache-bytes 0",
                .version = "{program} -c print(__import__('importlib.metadata').metadata.version('mlx-lm'))",
                .ready = "/health",
@@ -40,7 +41,7 @@ constexpr std::array kKinds = {
                .folder = true},
     ServerKind{.name = "ollama",
                .program = "ollama",
-               .environment = "OLLAMA_HOST=127.0.0.1:{port} OLLAMA_MODELS={files}/models OLLAMA_NUM_PARALLEL=32 "
+               .environment = "OLLAMA_HOST=127.0.0.1:{port} OLLAMA_MODELS={files}/models OLLAMA_NUM_PARALLEL={streams} "
                               "OLLAMA_KV_CACHE_TYPE=f16",
                .arguments = "serve",
                .version = "{program} --version",
@@ -50,15 +51,16 @@ constexpr std::array kKinds = {
                .prepare = "{program} create bench -f {files}/Modelfile",
                .ready = "/api/version",
                .model = "bench"},
-    ServerKind{.name = "vllm",
-               .program = "vllm",
-               .arguments =
-                   "serve {model} --host 127.0.0.1 --port {port} --max-model-len {context} "
-                   "--max-num-seqs 32 --served-model-name bench --no-enable-prefix-caching --generation-config vllm",
-               .version = "{program} --version",
-               .ready = "/health",
-               .model = "bench",
-               .folder = true},
+    ServerKind{
+        .name = "vllm",
+        .program = "vllm",
+        .arguments =
+            "serve {model} --host 127.0.0.1 --port {port} --max-model-len {context} "
+            "--max-num-seqs {streams} --served-model-name bench --no-enable-prefix-caching --generation-config vllm",
+        .version = "{program} --version",
+        .ready = "/health",
+        .model = "bench",
+        .folder = true},
 };
 
 }  // namespace

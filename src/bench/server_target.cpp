@@ -66,7 +66,7 @@ class ServerTarget : public Target {
     if (settings_.program.empty()) settings_.program = kind.program;
     values_ = {{"model", fs::absolute(settings_.model).lexically_normal().string()},
                {"context", std::to_string(settings_.context)},
-               {"pool_context", std::to_string(settings_.pool_context)},
+               {"streams", std::to_string(settings_.streams)},
                {"threads", std::to_string(settings_.threads)},
                {"files", settings_.files}};
     program_ = expand_words(settings_.program, values_);

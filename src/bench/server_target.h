@@ -11,11 +11,11 @@
 namespace martlet::bench {
 
 struct ServerSettings {
-  std::string name;      // of a row of server_kinds()
-  std::string program;   // words that start it; empty: the row's
-  std::string model;     // a GGUF file or a folder, as the row wants it
-  int context = 0;       // tokens of the longest sequence
-  int pool_context = 0;  // eight times that, or what the model allows
+  std::string name;     // of a row of server_kinds()
+  std::string program;  // words that start it; empty: the row's
+  std::string model;    // a GGUF file or a folder, as the row wants it
+  int context = 0;      // tokens of the longest sequence
+  int streams = 0;      // requests at once, at most
   int threads = 0;
   std::string files;  // an existing folder for logs and what else the server wants
 };

@@ -1,6 +1,7 @@
 #include "bench/session.h"
 
 #include <cmath>
+#include <span>
 
 #include "bench/load.h"
 #include "bench/machine.h"
@@ -9,6 +10,8 @@ namespace martlet::bench {
 namespace {
 
 constexpr double kSettled = 0.05;  // between the last two answers' times per token
+
+using Instances = std::span<const std::unique_ptr<Instance>>;
 
 class TurnRunner {
  public:
@@ -41,27 +44,34 @@ class TurnRunner {
     return {};
   }
 
-  // Until the last two answers took about as long per token.
+  // Each process by itself: one that is slow to start would leave requests of a common queue to the others.
   void warm_up() {
     listener_.doing(turn_, "warms up");
+    bool settled = true;
+    for (size_t i = 0; i < instances_.size(); ++i) settled &= warm_up(std::span(instances_).subspan(i, 1));
+    if (!settled && amounts_.warmup_batches > 1) run_.noise.push_back("rates had not settled after the warm-up");
+  }
+
+  // Until the last two answers took about as long per token; false when they never did.
+  bool warm_up(Instances one) {
     if (target_.starts()) {
-      std::vector<Measurement> first = load(1, 1, false);
-      if (!first.empty()) run_.cold = std::move(first.front());
+      std::vector<Measurement> first = load(one, 1, 1, false);
+      if (!first.empty() && !run_.cold) run_.cold = std::move(first.front());
     }
     bool settled = false;
     for (int batch = 0; batch < amounts_.warmup_batches && !settled && !listener_.stop(); ++batch) {
-      const std::vector<Measurement> answers = load(turn_.warmup, turn_.concurrency, false);
+      const std::vector<Measurement> answers = load(one, turn_.warmup, turn_.concurrency, false);
       const size_t n = answers.size();
       settled = n >= 2 && std::abs(tpot(answers[n - 1]) / tpot(answers[n - 2]) - 1) < kSettled;
     }
-    if (!settled && amounts_.warmup_batches > 1) run_.noise.push_back("rates had not settled after the warm-up");
+    return settled;
   }
 
   void measure() {
     listener_.doing(turn_, "measures");
     Watch watch(processes_);
     watch_ = &watch;
-    run_.requests = load(turn_.measured, turn_.concurrency, turn_.kind == Kind::dispatch);
+    run_.requests = load(instances_, turn_.measured, turn_.concurrency, turn_.kind == Kind::dispatch);
     watch_ = nullptr;
     watch.end();
     run_.peak_memory_mib = watch.peak_memory_mib();
@@ -70,7 +80,7 @@ class TurnRunner {
     run_.noise.insert(run_.noise.end(), watch.noise().begin(), watch.noise().end());
   }
 
-  std::vector<Measurement> load(int requests, int streams, bool offered_at_once) {
+  std::vector<Measurement> load(Instances instances, int requests, int streams, bool offered_at_once) {
     const Load load{.prompts = amounts_.contract.prompts(),
                     .first_prompt = 0,
                     .requests = requests,
@@ -78,7 +88,7 @@ class TurnRunner {
                     .streams = streams,
                     .offered_at_once = offered_at_once};
     return run_load(
-        instances_, load, [this](const Measurement& m) { listener_.answered(turn_, m); },
+        instances, load, [this](const Measurement& m) { listener_.answered(turn_, m); },
         [this] {
           if (watch_) watch_->look();
           return listener_.stop();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -97,18 +96,6 @@ Result<SpecTrial> run_trial(Engine& engine, const std::vector<Request>& requests
     }
   }
   return gathering.wait();
-}
-
-Interval median_interval(std::vector<double> ratios) {
-  if (ratios.empty()) return {};
-  std::sort(ratios.begin(), ratios.end());
-  const size_t n = ratios.size();
-  const double middle = n % 2 ? ratios[n / 2] : (ratios[n / 2 - 1] + ratios[n / 2]) / 2;
-  // Normal approximation of the binomial ranks.
-  const double half = 1.96 * std::sqrt(static_cast<double>(n)) / 2;
-  const double centre = static_cast<double>(n) / 2;
-  const auto outside = static_cast<size_t>(std::max(0.0, std::floor(centre - half)));  // on either side
-  return {middle, ratios[outside], ratios[n - 1 - outside]};
 }
 
 }  // namespace martlet::bench

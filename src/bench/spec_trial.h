@@ -18,10 +18,4 @@ struct SpecTrial {
 // Runs `requests` together until all have ended. Errors: those of Engine::submit and of the steps.
 Result<SpecTrial> run_trial(Engine& engine, const std::vector<Request>& requests);
 
-struct Interval {
-  double middle = 0, low = 0, high = 0;
-};
-// Median of `ratios` and a 95 % interval of it: the order statistics that hold the true median with that probability.
-Interval median_interval(std::vector<double> ratios);
-
 }  // namespace martlet::bench

@@ -42,6 +42,20 @@ Summary summarize(std::span<const double> values) {
   return out;
 }
 
+Interval median_interval(std::span<const double> values) {
+  const std::vector<double> sorted = sorted_copy(values);
+  if (sorted.empty()) return {};
+  const auto n = static_cast<double>(sorted.size());
+  // Logarithms: 2^-n is no number for the n of a long run.
+  const auto heads = [n](size_t k) {
+    const auto of = static_cast<double>(k);
+    return std::exp(std::lgamma(n + 1) - std::lgamma(of + 1) - std::lgamma(n - of + 1) - n * std::log(2.0));
+  };
+  size_t cut = 0;  // values that are left out at each end
+  for (double below = heads(0); below + heads(cut + 1) <= 0.025; below += heads(cut)) ++cut;
+  return {percentile_of_sorted(sorted, 50), sorted[cut], sorted[sorted.size() - 1 - cut]};
+}
+
 Change compare(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty() || median(a) == 0) return {};
   constexpr int kResamples = 2000;

@@ -23,6 +23,14 @@ struct Summary {
 };
 Summary summarize(std::span<const double> values);
 
+// The median, and the narrowest pair of values, as far from either end, between which the true median lies with a
+// probability of at least 95 % (sign test: of n values, as many lie below it as of n coins show heads). Below six
+// values there is no such pair: the interval is from the least to the greatest. Zeros for no values.
+struct Interval {
+  double middle = 0, low = 0, high = 0;
+};
+Interval median_interval(std::span<const double> values);
+
 // How B compares with A: the ratio of their medians, and the interval that holds it with 95 % confidence, from 2,000
 // resamplings of both with a fixed seed (percentile bootstrap, Efron 1979). Zeros when either is empty.
 struct Change {

@@ -11,6 +11,16 @@ namespace {
 
 constexpr int kJudgedTogether = 4;  // answers, which fill the rows of a step
 
+// `exact`: weights times activations as they are.
+Result<std::unique_ptr<Engine>> open_engine(const BenchModel& model, EngineOptions options, int threads, bool exact) {
+  options.prefix_cache = false;
+  MARTLET_ASSIGN(
+      std::unique_ptr<Backend> backend,
+      make_cpu_backend(
+          {.threads = threads, .max_rows = options.prefill_chunk + options.max_sequences, .f32_activations = exact}));
+  return Engine::create(model.file, std::move(backend), options);
+}
+
 }  // namespace
 
 Result<std::vector<Token>> BenchModel::encode(const std::string& prompt) const {
@@ -36,19 +46,19 @@ Result<BenchModel> open_bench_model(const std::string& model) {
   return out;
 }
 
-Result<std::unique_ptr<Engine>> bench_engine(const BenchModel& model, int context, int threads, bool exact) {
+Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams, int threads) {
   EngineOptions options;
   options.context = context;
-  options.prefix_cache = false;
-  if (exact) {
-    options.max_sequences = kJudgedTogether;
-    options.cache_type = CacheType::f32;
-  }
-  MARTLET_ASSIGN(
-      std::unique_ptr<Backend> backend,
-      make_cpu_backend(
-          {.threads = threads, .max_rows = options.prefill_chunk + options.max_sequences, .f32_activations = exact}));
-  return Engine::create(model.file, std::move(backend), options);
+  options.max_sequences = options.streams = streams;
+  return open_engine(model, options, threads, false);
+}
+
+Result<std::unique_ptr<Engine>> judging_engine(const BenchModel& model, int context, int threads) {
+  EngineOptions options;
+  options.context = context;
+  options.max_sequences = kJudgedTogether;
+  options.cache_type = CacheType::f32;
+  return open_engine(model, options, threads, true);
 }
 
 bench::LocalModel local_model(const BenchModel& model, std::unique_ptr<Engine> engine) {

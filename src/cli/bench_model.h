@@ -27,8 +27,12 @@ struct BenchModel {
 // Errors: those of the model, and of its chat template, which chats need.
 Result<BenchModel> open_bench_model(const std::string& model);
 
-// An engine for whole answers. `exact`: weights times activations as they are, cache in float32: several times as slow.
-Result<std::unique_ptr<Engine>> bench_engine(const BenchModel& model, int context, int threads, bool exact);
+// An engine with room for `streams` sequences of `context` tokens. Errors: those of make_plan.
+Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams, int threads);
+
+// An engine that computes with weights and activations as they are and keeps its cache in float32: several times as
+// slow.
+Result<std::unique_ptr<Engine>> judging_engine(const BenchModel& model, int context, int threads);
 
 bench::LocalModel local_model(const BenchModel& model, std::unique_ptr<Engine> engine);
 

@@ -15,9 +15,9 @@ namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(250);
 
-// Requests of a turn: the warm-up once, though it may go on, and the cold one.
+// Requests of a turn: the warm-up once, though it may go on, and the cold ones.
 double weight(const bench::Turn& turn) {
-  return turn.warmup + turn.measured + 1;
+  return (turn.warmup + 1) * turn.instances + turn.measured;
 }
 
 }  // namespace

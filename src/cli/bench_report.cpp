@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/printable.h"
+#include "bench/comparison.h"
 #include "bench/recorder.h"
 #include "bench/report.h"
 

@@ -41,8 +41,6 @@ using bench::Target;
 using Named = std::map<std::string, std::string>;
 
 constexpr const char* kInProcess = "martlet-in-process";
-constexpr int kStreams = 32;              // the most that the contract asks for
-constexpr int kFullSequences = 4;         // that Martlet's cache holds
 constexpr double kBandwidthChange = 0.1;  // between the beginning and the end, beyond which a run is noisy
 
 struct Flags {
@@ -102,7 +100,8 @@ class Benchmark {
       : flags_(flags),
         amounts_(std::move(amounts)),
         model_(std::move(model)),
-        threads_(flags.threads > 0 ? flags.threads : cpu::usable_cores()) {}
+        threads_(flags.threads > 0 ? flags.threads : cpu::usable_cores()),
+        streams_(bench::most_at_once(amounts_)) {}
 
   Status run() {
     MARTLET_TRY(make_folders());
@@ -174,11 +173,9 @@ class Benchmark {
                                    .program = value(programs, engine == "martlet" ? executable_path().string() : ""),
                                    .model = value(models, model_.path),
                                    .context = flags_.context,
-                                   .pool_context = flags_.context * kStreams / kFullSequences,
+                                   .streams = streams_,
                                    .threads = threads_,
                                    .files = fs::absolute(files_of(engine)).string()};
-    if (const auto h = read_hyperparameters(*model_.file))
-      settings.pool_context = std::min(settings.pool_context, h->context);
     MARTLET_ASSIGN(std::unique_ptr<Target> target, bench::make_server_target(settings));
     target->set_weight_bytes(weight_bytes_of(settings.model, *model_.file));
     return target;
@@ -194,7 +191,7 @@ class Benchmark {
     info.on_processor = true;
     return std::unique_ptr<Target>(
         std::make_unique<bench::EngineTarget>(std::move(info), [this]() -> Result<bench::LocalModel> {
-          MARTLET_ASSIGN(std::unique_ptr<Engine> engine, bench_engine(model_, 8 * flags_.context, threads_, false));
+          MARTLET_ASSIGN(std::unique_ptr<Engine> engine, answering_engine(model_, flags_.context, streams_, threads_));
           return local_model(model_, std::move(engine));
         }));
   }
@@ -287,7 +284,7 @@ class Benchmark {
   }
 
   Status judge() {
-    MARTLET_ASSIGN(const std::unique_ptr<Engine> engine, bench_engine(model_, flags_.context, threads_, true));
+    MARTLET_ASSIGN(const std::unique_ptr<Engine> engine, judging_engine(model_, flags_.context, threads_));
     bench::Judge judge(
         *engine, [&](const std::string& prompt, const std::string& answer) { return model_.encode(prompt, answer); });
     const std::vector<std::string> engines;
@@ -324,7 +321,7 @@ class Benchmark {
   const Flags& flags_;
   const bench::Amounts amounts_;
   const BenchModel model_;
-  const int threads_;
+  const int threads_, streams_;
   StopSignals signals_;
   std::vector<std::unique_ptr<Target>> targets_;
   std::unique_ptr<bench::Recorder> recorder_;
@@ -333,6 +330,11 @@ class Benchmark {
 Status run(const Flags& flags) {
   MARTLET_ASSIGN(bench::Amounts amounts, amounts_of(flags));
   MARTLET_ASSIGN(BenchModel model, open_bench_model(flags.model));
+  const Result<Hyperparameters> h = read_hyperparameters(*model.file);
+  if (h && flags.context > h->context)
+    return Error{ErrorKind::usage, "invalid_value",
+                 fmt::format("the model was trained for sequences of {} tokens: ask for no more", h->context),
+                 "--context"};
   return Benchmark(flags, std::move(amounts), std::move(model)).run();
 }
 

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "bench/contract.h"
 #include "bench/spec_trial.h"
+#include "bench/statistics.h"
 #include "chat/encode_chat.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"

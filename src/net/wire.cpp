@@ -90,12 +90,13 @@ asio::awaitable<Wire::Received> Wire::read() {
   }
   error_code error;
   std::array<char, kReadSize>& bytes = scratch();
-  size_t size = socket_.read_some(asio::buffer(bytes), error);
-  if (would_block(error)) {
+  size_t size = drained_ ? 0 : socket_.read_some(asio::buffer(bytes), error);
+  if (drained_ || would_block(error)) {
     const auto [waited] = co_await socket_.async_wait(tcp::socket::wait_read, kTuple);
     error = waited;
     if (!error) size = socket_.read_some(asio::buffer(bytes), error);
   }
+  drained_ = !error && size < kReadSize;
   if (would_block(error)) co_return Received{};
   co_return Received{error, {bytes.data(), error ? 0 : size}};
 }

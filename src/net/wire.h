@@ -53,6 +53,7 @@ class Wire {
   struct Tls;
   boost::asio::ip::tcp::socket socket_;
   std::unique_ptr<Tls> tls_;  // null: plain
+  bool drained_ = false;      // the last read took all that there was: the next one need not try before it waits
 };
 
 }  // namespace martlet::net

@@ -100,6 +100,12 @@ def test_answers_are_asked_for_greedily(measured):
     assert [json.loads(e["request"] or "{}") for e in result["engines"]] == [{}, {"repeat_penalty": 1}]
 
 
+def test_martlet_has_room_for_each_stream(measured):
+    """As many whole contexts as requests run at once, and no longer ones than the others have."""
+    _, _, result = measured
+    assert "--context 512 --streams 4 --max-sequences 4" in result["engines"][0]["command"]
+
+
 def test_dispatch_waits_in_one_queue(measured):
     _, _, result = measured
     two = [r for r in result["runs"] if r["instances"] == 2]
@@ -122,6 +128,13 @@ def test_reports_and_comparison(program, measured, tmp_path):
     other.write_text(json.dumps(result | {"contract_version": 2}))
     refused = bench(program, "report", "--compare", file, other, check=False)
     assert refused.returncode == 2 and "error[contract_mismatch]" in refused.stderr
+    other.write_text(json.dumps(result | {"quick": False, "max_tokens": 256}))
+    refused = bench(program, "report", "--compare", file, other, check=False)
+    assert refused.returncode == 2 and "error[work_mismatch]" in refused.stderr
+    other.write_text(json.dumps(result | {"threads": result["threads"] + 1, "model": "other.gguf"}))
+    compared = bench(program, "report", "--compare", file, other).stdout.splitlines()
+    assert compared[0].startswith("not the same in both") and compared[1] == "  model: nano.gguf, then other.gguf"
+    assert compared[2] == f"  threads: {result['threads']}, then {result['threads'] + 1}"
 
 
 def png_pixels(path):
@@ -217,7 +230,8 @@ esac""")
 
 
 def test_in_process(program, nano, tmp_path):
-    bench(program, "serve", nano, "--engines", "martlet-in-process", "--quick", "--tokens", "8", "--context", "256", "--loads",
+    """With as long a context as the model has, 32768, for each of four streams."""
+    bench(program, "serve", nano, "--engines", "martlet-in-process", "--quick", "--tokens", "8", "--context", "32768", "--loads",
           "sweep:4,single", "--out", tmp_path)
     result = result_in(tmp_path)
     assert [(run["kind"], run["concurrency"]) for run in result["runs"]] == [("single", 1)] * 2 + [("sweep", 4)] * 2
@@ -252,6 +266,7 @@ def test_ctrl_c_keeps_what_was_measured(program, nano, tmp_path):
     (["--tokens", "8"], "invalid_value"),
     (["--loads", "double"], "invalid_value"),
     (["--loads", "sweep:3"], "invalid_value"),
+    (["--context", "32769"], "invalid_value"),
 ])
 def test_what_makes_no_sense_is_refused(program, nano, tmp_path, arguments, code):
     refused = bench(program, "serve", nano, "--out", tmp_path, *arguments, check=False)

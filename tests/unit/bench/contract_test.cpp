@@ -1,9 +1,13 @@
 #include "bench/contract.h"
 
 #include <gtest/gtest.h>
+#include <openssl/sha.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
+
+#include <fmt/format.h>
 
 #include "shared.h"
 
@@ -24,6 +28,21 @@ TEST(Contract, SaysWhatVersionOneIs) {
   EXPECT_EQ(c.dispatch.offered_at_once, 16);
   EXPECT_EQ(c.prompts().size(), 12u);
   EXPECT_EQ(c.prompts().front(), "What is the boiling point of water at sea level?");
+}
+
+// The text of each version. A text that has changed is a new version: give it its number, and a line here.
+const std::map<int, std::string> kTexts = {
+    {1, "9ab7fa038685c3598dd30209cba59c9fd219106763806614432a192a98538e13"},
+};
+
+TEST(Contract, ATextHasOneVersion) {
+  const std::string_view text = contract_text();
+  unsigned char hash[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash);
+  std::string hex;
+  for (const unsigned char byte : hash) hex += fmt::format("{:02x}", byte);
+  ASSERT_TRUE(kTexts.contains(contract().version)) << contract().version;
+  EXPECT_EQ(hex, kTexts.at(contract().version)) << "of version " << contract().version;
 }
 
 TEST(Contract, IsTheReferenceToTheByte) {

@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "bench/http_instance.h"
@@ -36,6 +38,12 @@ double thread_seconds() {
   timespec t;
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+// Whether nothing else runs beside these tests: then they hold the figures that docs/benchmark.md promises of a quiet
+// machine.
+bool alone() {
+  return std::getenv("MARTLET_ALONE") != nullptr;
 }
 
 // The least of up to three tries, until one is below `enough`: other programs may disturb one.
@@ -71,7 +79,7 @@ TEST(Load, FiguresAreThoseOfTheServer) {
     return worst;
   });
   std::printf("at most %.2f %% off\n", 100 * off);
-  EXPECT_LT(off, 0.05);  // as below: on a quiet machine within 0.3 %
+  EXPECT_LT(off, alone() ? 0.01 : 0.05);
 }
 
 asio::ip::tcp::socket bare_request(asio::io_context& io, uint16_t port) {
@@ -106,7 +114,7 @@ TEST(Load, AddsLittleToTheTimeToTheFirstToken) {
     return median(differences);
   });
   std::printf("added to TTFT: %.3f ms\n", 1000 * added);
-  EXPECT_LT(added, 0.5e-3);  // other tests run beside it: docs/benchmark.md has the figure of a quiet machine
+  EXPECT_LT(added, alone() ? 0.1e-3 : 0.5e-3);
 }
 
 // Processor seconds of a client that does no more with 64 answers, 32 at once, than to take each piece when it comes.
@@ -128,9 +136,10 @@ double bare_cost_of_many(uint16_t port) {
   return thread_seconds() - begin;
 }
 
-// What 32 streams cost, in cores and against a bare client; by how much the figures are off, as a share.
+// What 32 streams cost, in cores and against a bare client; by how much the figures are off, as shares.
 struct Cost {
-  double cores = 0, ratio = 0, off = 0;
+  double cores = 0, ratio = 0;
+  double rate_off = 0, tpot_off = 0, ttft_off = 0;
 };
 
 Cost cost_of_many(int between) {
@@ -142,24 +151,40 @@ Cost cost_of_many(int between) {
   const double spent = thread_seconds() - cpu;
   const Figures f = figures(answers);
   EXPECT_EQ(f.ttft.count, 64u);
-  double first = 0, last = 0;
-  for (const Truth& t : server.truths()) first += t.first / 64, last += t.last / 64;
-  const double rate = 32 * tokens / last, tpot = (last - first) / (tokens - 1);
-  double off = 0;
-  for (const double ratio : {f.aggregate_rate / rate, f.tpot.p50 / tpot, f.ttft.p50 / first})
-    off = std::max(off, std::abs(ratio - 1));
-  return {spent / wall_time(answers), spent / bare_cost_of_many(server.port()), off};
+  std::vector<double> firsts, tpots;
+  double begin = std::numeric_limits<double>::max(), end = 0;
+  for (const Truth& t : server.truths()) {
+    firsts.push_back(t.first);
+    tpots.push_back((t.last - t.first) / (tokens - 1));
+    begin = std::min(begin, t.begin), end = std::max(end, t.begin + t.last);
+  }
+  const auto off = [](double measured, double truth) { return std::abs(measured / truth - 1); };
+  return {.cores = spent / wall_time(answers),
+          .ratio = spent / bare_cost_of_many(server.port()),
+          .rate_off = off(f.aggregate_rate, 64 * tokens / (end - begin)),
+          .tpot_off = off(f.tpot.p50, median(tpots)),
+          .ttft_off = off(f.ttft.p50, median(firsts))};
 }
 
 TEST(Load, ThirtyTwoStreamsCostLittleAndTheirFiguresAreTrue) {
+  // What a processor, a kernel and its neighbours make of a system call, they make of the bare client's too. TTFT has
+  // the time in it that both sides take to connect 32 at once.
+  constexpr double kRatio = 3, kOff = 0.1, kTtftOff = 0.3;
   for (const int between : {100, 50, 25}) {
     Cost cost;
-    for (int i = 0; i < 3 && !(cost.ratio > 0 && cost.ratio < 3 && cost.off < 0.1); ++i) cost = cost_of_many(between);
-    std::printf("%.2f %% of a core at 32 streams of %d tokens/s, %.1f times a bare client's; at most %.2f %% off\n",
-                100 * cost.cores, 1000 / between, cost.ratio, 100 * cost.off);
-    // What a processor, a kernel and its neighbours make of a system call, they make of the bare client's too.
-    EXPECT_LT(cost.ratio, 3);
-    EXPECT_LT(cost.off, 0.1);
+    for (int i = 0; i < 3; ++i) {
+      cost = cost_of_many(between);
+      if (cost.ratio < kRatio && cost.rate_off < kOff && cost.tpot_off < kOff && cost.ttft_off < kTtftOff) break;
+    }
+    std::printf(
+        "%.2f %% of a core at 32 streams of %d tokens/s, %.1f times a bare client's; off by %.2f %% (together), "
+        "%.2f %% (TPOT), %.2f %% (TTFT)\n",
+        100 * cost.cores, 1000 / between, cost.ratio, 100 * cost.rate_off, 100 * cost.tpot_off, 100 * cost.ttft_off);
+    EXPECT_GT(cost.ratio, 0);
+    EXPECT_LT(cost.ratio, kRatio);
+    EXPECT_LT(cost.rate_off, kOff);
+    EXPECT_LT(cost.tpot_off, kOff);
+    EXPECT_LT(cost.ttft_off, kTtftOff);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "bench/comparison.h"
 #include "bench/plot.h"
 #include "bench/recorder.h"
 
@@ -111,6 +112,42 @@ TEST(Report, ComparesOnlyWhatFollowsOneContract) {
   other = file_of(1);
   other.runs = {run_of("c", 0, 1)};
   EXPECT_EQ(text_comparison(file_of(1), other).error().code, "nothing_in_common");
+}
+
+TEST(Report, AComparisonBeginsWithWhatElseIsNotTheSame) {
+  const RunFile before = file_of(1);
+  EXPECT_TRUE(text_comparison(before, file_of(2))->starts_with("a&b single")) << "nothing else differs";
+  RunFile after = file_of(2);
+  after.model = "other", after.context = 512, after.threads = 2;
+  after.machine.processor = "P", after.machine.bandwidth_gb_s = 11.5;
+  after.engines[0].version = "3", after.engines[1].command = "run --fast";
+  EXPECT_TRUE(text_comparison(before, after)
+                  ->starts_with("not the same in both, so a change may be due to that:\n"
+                                "  model: <b>model</b>, then other\n"
+                                "  context: 0, then 512\n"
+                                "  threads: 0, then 2\n"
+                                "  processor: not told, then P\n"
+                                "  memory bandwidth in GB/s: 10.0, then 11.5\n"
+                                "  a&b version: 1, then 3\n"
+                                "  slow command: run, then run --fast\n"
+                                "a&b single"))
+      << *text_comparison(before, after);
+
+  RunFile noisy = file_of(2);
+  noisy.noise = {"why"};
+  noisy.runs[0].noise = {"busy"};
+  EXPECT_TRUE(text_comparison(before, noisy)
+                  ->starts_with("the second run is noisy: why\na&b single (streams 1, processes 1; marked as noisy)\n"))
+      << *text_comparison(before, noisy);
+}
+
+TEST(Report, WorkOfAnotherSizeIsNotCompared) {
+  RunFile quick = file_of(1), longer = file_of(1);
+  quick.quick = true;
+  longer.max_tokens = 256;
+  EXPECT_EQ(text_comparison(file_of(1), quick).error().code, "work_mismatch");
+  EXPECT_EQ(text_comparison(longer, file_of(1)).error().code, "work_mismatch");
+  EXPECT_TRUE(text_comparison(quick, quick)->starts_with("quick runs, for trying out"));
 }
 
 TEST(Plot, ScalesWhatItDraws) {

@@ -31,8 +31,18 @@ TEST(Schedule, CountsAreTheContracts) {
   EXPECT_EQ(turns[10].concurrency, 32);
   EXPECT_EQ(turns[10].measured, 32) << "each stream has a request";
   EXPECT_EQ(turns[16].instances, 3);
-  EXPECT_EQ(turns[16].warmup, 6);
+  EXPECT_EQ(turns[16].warmup, 2) << "each";
   EXPECT_EQ(turns[16].measured, 16);
+}
+
+TEST(Schedule, EnginesAreToldTheMostThatRunAtOnce) {
+  EXPECT_EQ(most_at_once(contract_amounts()), 32);
+  EXPECT_EQ(most_at_once(quick_amounts()), 4);
+  Amounts amounts = contract_amounts();
+  ASSERT_TRUE(choose_loads(amounts, {"sweep:8", "dispatch:3"}));
+  EXPECT_EQ(most_at_once(amounts), 8);
+  ASSERT_TRUE(choose_loads(amounts, {"dispatch:3"}));
+  EXPECT_EQ(most_at_once(amounts), 1) << "each process answers one at a time";
 }
 
 TEST(Schedule, LoadsAreChosenByNameAndCount) {

@@ -19,12 +19,13 @@ struct Script {
   bool usage = true;    // tells how many tokens there were
   int empty_first = 0;  // events without text before the first token, at once
   std::string status = "200 OK";
-  int cut_after = -1;  // closes the connection after so many tokens
+  int cut_after = -1;                   // closes the connection after so many tokens
+  std::chrono::milliseconds slower{0};  // that is added to `between` with each request
 };
 
-// Seconds, from the request's last byte.
+// Seconds: when the request's last byte came, of a steady clock, and from there to its tokens.
 struct Truth {
-  double first = 0, last = 0;
+  double begin = 0, first = 0, last = 0;
 };
 
 class ScriptedServer {
@@ -79,16 +80,17 @@ class ScriptedServer {
     co_await boost::asio::async_read_until(socket, boost::asio::dynamic_buffer(request), "}}",
                                            boost::asio::redirect_error(boost::asio::use_awaitable, ec));
     const Clock::time_point begin = Clock::now();
+    const auto between = script_.between + served_++ * script_.slower;
     const auto since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
     std::string head =
         "HTTP/1.1 " + script_.status + "\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (int i = 0; i < script_.empty_first; ++i) head += token("");
     co_await send(socket, head, ec);
     const std::string word = token("w ");
-    Truth truth;
+    Truth truth{.begin = std::chrono::duration<double>(begin.time_since_epoch()).count()};
     boost::asio::steady_timer timer(io_);
     for (int i = 0; i < script_.tokens && i != script_.cut_after; ++i) {
-      timer.expires_at(begin + script_.first + i * script_.between);
+      timer.expires_at(begin + script_.first + i * between);
       co_await timer.async_wait(boost::asio::use_awaitable);
       truth.last = since();
       if (i == 0) truth.first = truth.last;
@@ -109,6 +111,7 @@ class ScriptedServer {
   const Script script_;
   boost::asio::io_context io_;
   boost::asio::ip::tcp::acceptor acceptor_;
+  int served_ = 0;
   std::thread thread_;
   std::mutex mutex_;
   std::vector<Truth> truths_;

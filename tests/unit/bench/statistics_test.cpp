@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "bench/measurement.h"
 
 namespace martlet::bench {
@@ -38,6 +40,40 @@ TEST(Statistics, AChangeIsCertainOnlyWhenItsIntervalLeavesOne) {
   EXPECT_DOUBLE_EQ(none.ratio, 1);
   EXPECT_FALSE(none.certain());
   EXPECT_FALSE(compare({}, b).certain());
+}
+
+TEST(Statistics, TheIntervalIsTheMiddleOfAllResamples) {
+  const auto at = [](const std::vector<double>& a, const std::vector<double>& b) {
+    const Change c = compare(a, b);
+    return std::vector<double>{c.ratio, c.low, c.high};
+  };
+  EXPECT_EQ(at({2}, {3}), (std::vector<double>{1.5, 1.5, 1.5})) << "nothing to choose";
+  // Of two, medians are 1, 2, 3 with chances of 1/4, 1/2, 1/4: the least and the largest are both within 95 %.
+  EXPECT_EQ(at({1, 1}, {1, 3}), (std::vector<double>{2, 1, 3}));
+  // On both sides: the least of b over the largest of a in one of 16.
+  EXPECT_EQ(at({1, 3}, {3, 9}), (std::vector<double>{3, 1, 9}));
+  // Of seven, four or more of the same must be drawn: a median of 1 has a chance of 1.0 %, of 2 or less 10.8 %;
+  // likewise from above.
+  EXPECT_EQ(at({1}, {7, 6, 5, 4, 3, 2, 1}), (std::vector<double>{4, 2, 6}));
+}
+
+TEST(Statistics, TheMedianLiesBetweenValuesAsTheSignTestHasIt) {
+  // Ranks for 95 %, as tables of the sign test have them: 1 and 6 of 6, 2 and 9 of 10, 6 and 15 of 20, 10 and 21 of 30.
+  for (const auto& [n, low, high] : {std::tuple{1, 1, 1}, std::tuple{5, 1, 5}, std::tuple{6, 1, 6}, std::tuple{9, 2, 8},
+                                     std::tuple{10, 2, 9}, std::tuple{20, 6, 15}, std::tuple{30, 10, 21}}) {
+    std::vector<double> values;
+    for (int i = n; i > 0; --i) values.push_back(i);
+    const Interval interval = median_interval(values);
+    EXPECT_EQ(interval.low, low) << n;
+    EXPECT_EQ(interval.high, high) << n;
+    EXPECT_EQ(interval.middle, (n + 1) / 2.0) << n;
+  }
+  std::vector<double> many(3001);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<double>(i);
+  const Interval interval = median_interval(many);  // half of it 1.96 * sqrt(3001) / 2
+  EXPECT_NEAR(interval.low, 1500 - 53.7, 1);
+  EXPECT_NEAR(interval.high, 1500 + 53.7, 1);
+  EXPECT_EQ(median_interval({}).high, 0);
 }
 
 // Offered at `start`, sent 100 ms later, first token after 50 ms, last of five after 100 ms more.
