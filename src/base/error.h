@@ -15,7 +15,7 @@ namespace martlet {
 // What kind of thing went wrong: decides the process exit code and the HTTP status.
 enum class ErrorKind {
   usage,        // a flag or argument: exit 2
-  model,        // a bad model file: exit 3
+  model,        // a bad model file: exit 3, HTTP 400
   memory,       // does not fit under the ceiling: exit 4
   io,           // file or device: exit 5
   network,      // network or verification: exit 6

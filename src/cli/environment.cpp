@@ -32,6 +32,7 @@ void mirror_environment(CLI::App& command, std::span<char* const> words) {
       name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
     option->envname(name);
   }
+  for (CLI::App* part : command.get_subcommands({})) mirror_environment(*part, words);
 }
 
 }  // namespace martlet::cli

@@ -15,6 +15,11 @@ struct CodeStatus {
 // Codes whose status is not that of their kind.
 constexpr CodeStatus kCodes[] = {{"model_not_found", 404}, {"queue_full", 429}, {"tenant_limit", 429}};
 
+// Whatever is wrong with a model's file, the API knows one code for it; /v1/models and the log have the reader's own.
+std::string public_code(const Error& error) {
+  return error.kind == ErrorKind::model ? "model_invalid" : error.code;
+}
+
 // Texts that an error of this kind may show: template_error carries what a template raised, which may quote a message.
 std::string public_text(const Error& error) {
   if (error.code == "template_error") return "the model's chat template refuses these messages";
@@ -36,12 +41,12 @@ int http_status(const Error& error) {
   }
   switch (error.kind) {
     case ErrorKind::usage:
+    case ErrorKind::model:
     case ErrorKind::request:
       return 400;
     case ErrorKind::memory:
     case ErrorKind::unavailable:
       return 503;
-    case ErrorKind::model:
     case ErrorKind::io:
     case ErrorKind::network:
     case ErrorKind::internal:
@@ -51,7 +56,7 @@ int http_status(const Error& error) {
 }
 
 std::string error_body(const Error& error) {
-  return net::error_json(http_status(error), error.code, public_text(error), public_param(error));
+  return net::error_json(http_status(error), public_code(error), public_text(error), public_param(error));
 }
 
 net::HttpResponse error_response(const Error& error) {

@@ -1,8 +1,10 @@
 """The command line under unlucky operators: full disks, closed streams, odd names, numbers that nobody means."""
 
+import collections
 import json
 import os
 import pathlib
+import random
 import resource
 import shutil
 import subprocess
@@ -54,6 +56,12 @@ def test_R0_flags_win_over_the_environment_of_those_they_exclude(martlet, nano):
     done = martlet("run", str(nano), "--raw", "-p", "the", "-n", "1", MARTLET_SYSTEM="x")
     assert done.returncode == 0, done.stderr
     failed(martlet("run", str(nano), "-p", "a", MARTLET_SYSTEM="x", MARTLET_RAW="1"), 2, "usage")
+
+
+def test_R0_flags_of_a_command_within_a_command_have_variables_too(martlet):
+    for command in (["bench", "serve"], ["bench", "spec"], ["bench", "report"]):
+        assert b"MARTLET_" in martlet(*command, "--help").stdout, command
+    failed(martlet("bench", "serve", MARTLET_ROUNDS="none"), 2, "usage")
 
 
 def test_R0_bench_says_when_it_goes_beyond_the_model(martlet, nano):
@@ -176,3 +184,21 @@ def test_A9_fewer_rows_than_tokens(martlet, tmp_path):
 def test_chats_need_a_template(martlet, tmp_path):
     model = resized_nano(tmp_path / "plain.gguf", 300, 300)
     failed(martlet("run", str(model), "-p", "the"), 3, "no_chat_template")
+
+
+def test_A11_a_flipped_header_ends_in_an_answer_or_a_refusal(martlet, nano, tmp_path):
+    """Through everything that reads a model: container, hyperparameters, vocabulary, plan, tensors, one step."""
+    import gguf
+    intact, draw = nano.read_bytes(), random.Random(11)
+    header = int(gguf.GGUFReader(nano).data_offset)
+    flipped, ends = tmp_path / "flipped.gguf", collections.Counter()
+    for _ in range(100):
+        data = bytearray(intact)
+        for _ in range(draw.randint(1, 3)):
+            data[draw.randrange(header)] ^= draw.randint(1, 255)
+        flipped.write_bytes(data)
+        done = martlet("run", str(flipped), "--raw", "-p", "the", "-n", "1", "--memory", "1GiB")
+        assert done.returncode in (0, 3, 4), (done.returncode, done.stderr)
+        assert done.returncode == 0 or done.stderr.splitlines()[-1].startswith(b"error["), done.stderr
+        ends[done.returncode] += 1
+    assert ends[0] and ends[3], ends

@@ -42,7 +42,7 @@ def test_a_folder_of_models_is_loaded_on_first_use(program, folder):
         assert complete(server, "default")[2]["model"] == "anna"
         assert states(server) == {"anna": "loaded", "bert": "loaded", "broken": "unloaded", "carl": "unloaded"}
         status, _, body = complete(server, "broken")
-        assert status == 500 and body["error"]["code"] == "bad_header"
+        assert status == 400 and body["error"]["code"] == "model_invalid"
         assert server.get("/v1/models/broken")[2]["error"] == "bad_header"
         assert complete(server, "nobody")[0] == 404
         assert complete(server, "carl", keep_alive=0)[0] == 200

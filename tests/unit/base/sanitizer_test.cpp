@@ -8,12 +8,9 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__has_feature)
-#define MARTLET_HAS_FEATURE(name) __has_feature(name)
-#else
-#define MARTLET_HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || MARTLET_HAS_FEATURE(address_sanitizer)
+#include "sanitized.h"
+
+#if MARTLET_ADDRESS_SANITIZER
 
 #include <sanitizer/lsan_interface.h>
 

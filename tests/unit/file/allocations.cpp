@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "sanitized.h"
+
 namespace {
 std::atomic<size_t> total{0};
 }
@@ -12,13 +14,7 @@ size_t allocated_bytes() {
   return total.load();
 }
 
-#if defined(__has_feature)
-#define MARTLET_HAS_FEATURE(name) __has_feature(name)
-#else
-#define MARTLET_HAS_FEATURE(name) 0
-#endif
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !MARTLET_HAS_FEATURE(address_sanitizer) && \
-    !MARTLET_HAS_FEATURE(thread_sanitizer)
+#if !MARTLET_ADDRESS_SANITIZER && !MARTLET_THREAD_SANITIZER
 void* operator new(size_t size) {
   total += size;
   if (void* memory = std::malloc(size ? size : 1)) return memory;

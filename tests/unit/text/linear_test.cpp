@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "sanitized.h"
 #include "shared.h"
 #include "small_vocabulary.h"
 #include "text/pre_tokenizers.h"
@@ -14,7 +15,7 @@
 namespace martlet {
 namespace {
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !MARTLET_ADDRESS_SANITIZER && !MARTLET_THREAD_SANITIZER
 constexpr size_t kBytes = 1 << 20;
 #else
 constexpr size_t kBytes = 1 << 17;  // checks the stack and the growth, not the speed
