@@ -1,7 +1,8 @@
 // Speed of the matrix kernels on one thread: every format at every level that the processor has.
 //   decode/LEVEL/FORMAT/ROWS    one to 16 rows against a matrix far larger than the caches; `of_read`: the bytes of the
 //                               weights a second as a fraction of what a plain read of them reaches
-//   prefill/LEVEL/FORMAT        512 rows; `of_peak`: as a fraction of the level's 8-bit products without unpacking or sums
+//   prefill/LEVEL/FORMAT        512 rows; `of_peak`: as a fraction of the level's 8-bit products without unpacking or
+//   sums
 // Options are Google Benchmark's, for example --benchmark_filter=avx2/Q4_1 --benchmark_repetitions=5.
 
 #include <benchmark/benchmark.h>
@@ -90,8 +91,7 @@ struct Work {
   std::vector<float> y;
   LinearJob job{};
 
-  Work(const Level& level, Format format, int64_t rows, int64_t outputs)
-      : y(static_cast<size_t>(rows * outputs)) {
+  Work(const Level& level, Format format, int64_t rows, int64_t outputs) : y(static_cast<size_t>(rows * outputs)) {
     ActivationKind kind = activation_kind(format);
     int64_t row_bytes = activation_bytes(kind, kColumns);
     activations = buffer(rows * row_bytes);
@@ -145,13 +145,14 @@ void prefill(benchmark::State& state, const Level& level, Format format) {
 void add(const Level& level, Format format) {
   std::string name = std::string(level.name) + "/" + std::string(info(format).name);
   for (int64_t rows : {1, 2, 3, 4, 5, 6, 8, 9, 12, 16}) {
-    benchmark::RegisterBenchmark(("decode/" + name + "/" + std::to_string(rows)).c_str(),
-                                 [&level, format, rows](benchmark::State& state) { decode(state, level, format, rows); })
-        ->UseRealTime();
+    benchmark::RegisterBenchmark(("decode/" + name + "/" + std::to_string(rows)).c_str(), [&level, format, rows](
+                                                                                              benchmark::State& state) {
+      decode(state, level, format, rows);
+    })->UseRealTime();
   }
-  benchmark::RegisterBenchmark(("prefill/" + name).c_str(),
-                               [&level, format](benchmark::State& state) { prefill(state, level, format); })
-      ->UseRealTime();
+  benchmark::RegisterBenchmark(("prefill/" + name).c_str(), [&level, format](benchmark::State& state) {
+    prefill(state, level, format);
+  })->UseRealTime();
 }
 
 void add_all() {

@@ -1,3 +1,5 @@
 #include "cli/command.h"
 
-int main(int argc, char** argv) { return martlet::cli::main(argc, argv); }
+int main(int argc, char** argv) {
+  return martlet::cli::main(argc, argv);
+}

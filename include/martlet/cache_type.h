@@ -1,7 +1,7 @@
 #pragma once
 
-// How the cache stores keys and values. Half the bytes a value, twice the tokens that fit, and at depth nearly twice the
-// speed; what each type costs in accuracy is in docs/accuracy.md.
+// How the cache stores keys and values. Half the bytes a value, twice the tokens that fit, and at depth nearly twice
+// the speed; what each type costs in accuracy is in docs/accuracy.md.
 
 #include <cstdint>
 #include <string_view>

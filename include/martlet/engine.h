@@ -20,15 +20,15 @@ class Backend;
 class ModelFile;
 
 struct EngineOptions {
-  int32_t context = 0;              // longest sequence in tokens; 0: the model's own, less what memory allows
-  int32_t max_sequences = 32;       // requests that run at once; more wait in the queue
-  int32_t max_queue = 1024;         // requests that may wait beside those; beyond it submit fails with `queue_full`
-  int64_t memory_ceiling = 0;       // bytes, within what cgroup and machine allow; 0: just that
-  int32_t streams = 0;              // sequences of full context that must fit at once; 0: chosen
-  int64_t prompt_cache = 0;         // bytes of cache for earlier prompts, beside what running sequences may take
-  int64_t server_bytes = 0;         // buffers of a server's connections, for the plan
-  int32_t prefill_chunk = 512;      // rows of one step at most
-  std::string cache_dir;            // folder that keeps the prompt cache between runs; empty: nothing is kept
+  int32_t context = 0;          // longest sequence in tokens; 0: the model's own, less what memory allows
+  int32_t max_sequences = 32;   // requests that run at once; more wait in the queue
+  int32_t max_queue = 1024;     // requests that may wait beside those; beyond it submit fails with `queue_full`
+  int64_t memory_ceiling = 0;   // bytes, within what cgroup and machine allow; 0: just that
+  int32_t streams = 0;          // sequences of full context that must fit at once; 0: chosen
+  int64_t prompt_cache = 0;     // bytes of cache for earlier prompts, beside what running sequences may take
+  int64_t server_bytes = 0;     // buffers of a server's connections, for the plan
+  int32_t prefill_chunk = 512;  // rows of one step at most
+  std::string cache_dir;        // folder that keeps the prompt cache between runs; empty: nothing is kept
   std::function<void(const std::string&)> note;  // takes what operators should know, fixed words; from any thread
   int32_t max_tenant_requests = 0;  // requests of one tenant that may run or wait; 0: as many as fit in the queue
   double tpot_target = 0;  // seconds between tokens that prompts of others may cause; 0: 1.5 times a step without

@@ -57,11 +57,11 @@ struct Norm {
 struct Attention {
   int32_t group = 0, layer = 0;  // where its keys and values are cached
   int32_t heads = 0, kv_heads = 0, key_size = 0, value_size = 0;
-  float scale = 0;               // of the scores, usually 1 / sqrt(key_size)
-  Norm q_norm, k_norm;           // per head, before RoPE; without weight: none
-  Weight rope_frequencies;       // f32, radians a position for each rotated pair; its size * 2 are rotated, the rest pass
-  float rope_magnitude = 1;      // multiplies sine and cosine (YaRN)
-  bool rope_interleaved = false; // pairs are (2i, 2i+1), else (i, i + rotated / 2)
+  float scale = 0;           // of the scores, usually 1 / sqrt(key_size)
+  Norm q_norm, k_norm;       // per head, before RoPE; without weight: none
+  Weight rope_frequencies;   // f32, radians a position for each rotated pair; its size * 2 are rotated, the rest pass
+  float rope_magnitude = 1;  // multiplies sine and cosine (YaRN)
+  bool rope_interleaved = false;  // pairs are (2i, 2i+1), else (i, i + rotated / 2)
 };
 
 enum class Activation { silu_gated };  // input [gate | up], half as many columns out
@@ -84,14 +84,14 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string_view name() const = 0;   // "cpu"
-  virtual std::string device() const = 0;      // for people: instruction level and threads
-  virtual int32_t page_tokens() const = 0;     // tokens a cache page holds
-  virtual int32_t max_rows() const = 0;        // rows that one submit takes at most
+  virtual std::string_view name() const = 0;  // "cpu"
+  virtual std::string device() const = 0;     // for people: instruction level and threads
+  virtual int32_t page_tokens() const = 0;    // tokens a cache page holds
+  virtual int32_t max_rows() const = 0;       // rows that one submit takes at most
   // Bytes that one page of such a group takes, exactly; nothing when they are beyond counting.
   virtual std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const = 0;
-  // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache. For the plan; open() allocates
-  // it.
+  // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache. For the plan; open()
+  // allocates it.
   virtual int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const = 0;
   // Bytes that a tensor of the file takes where the backend keeps it: for the plan.
   virtual int64_t weight_bytes(const TensorView& tensor) const { return tensor.bytes(); }
@@ -104,9 +104,10 @@ class Backend {
   // the backend does not keep is `unsupported_cache`.
   virtual Result<ModelId> open(std::span<const CacheGroup> groups) = 0;
   virtual void close(ModelId model) = 0;
-  // `stacked`: matrices with the same columns, one above the other; or one vector. The views stay borrowed until close().
-  // Errors: a format that does not compute ("unsupported_format", by name), shapes that do not stack.
-  virtual Result<Weight> upload(ModelId model, std::span<const TensorView> stacked, const UploadOptions& options = {}) = 0;
+  // `stacked`: matrices with the same columns, one above the other; or one vector. The views stay borrowed until
+  // close(). Errors: a format that does not compute ("unsupported_format", by name), shapes that do not stack.
+  virtual Result<Weight> upload(ModelId model, std::span<const TensorView> stacked,
+                                const UploadOptions& options = {}) = 0;
   // Called once, when all weights are uploaded: builds whatever depends on the shapes of steps, by running `forward` on
   // rows of no sequence, so that no request pays for it.
   virtual Status prepare(ModelId, FunctionRef<Outputs()>) { return {}; }
@@ -134,12 +135,12 @@ class Backend {
   virtual void discard(ModelId, int32_t, std::span<const Page>) {}
 
   // Operators, valid inside forward() only. `residual`: added to the result.
-  virtual Tensor embed(Weight table) = 0;                                                    // rows of the batch's tokens
+  virtual Tensor embed(Weight table) = 0;  // rows of the batch's tokens
   virtual Tensor norm(const Tensor& x, const Norm& norm) = 0;
   virtual Tensor linear(const Tensor& x, Weight weight, const Tensor* residual = nullptr) = 0;
-  virtual Tensor attend(const Tensor& qkv, const Attention& attention) = 0;                  // [q heads | k heads | v heads]
+  virtual Tensor attend(const Tensor& qkv, const Attention& attention) = 0;  // [q heads | k heads | v heads]
   virtual Tensor activate(const Tensor& x, Activation activation) = 0;
-  virtual Tensor gather_outputs(const Tensor& x) = 0;                                        // the rows of Batch::outputs
+  virtual Tensor gather_outputs(const Tensor& x) = 0;  // the rows of Batch::outputs
 };
 
 }  // namespace martlet

@@ -23,7 +23,9 @@ class Tensor {
   };
 
   Tensor() = default;
-  Tensor(Storage* storage, int64_t rows, int64_t columns) : rows(rows), columns(columns), storage_(storage) { retain(); }
+  Tensor(Storage* storage, int64_t rows, int64_t columns) : rows(rows), columns(columns), storage_(storage) {
+    retain();
+  }
   Tensor(const Tensor& other) : rows(other.rows), columns(other.columns), storage_(other.storage_) { retain(); }
   Tensor(Tensor&& other) noexcept
       : rows(other.rows), columns(other.columns), storage_(std::exchange(other.storage_, nullptr)) {}

@@ -78,14 +78,14 @@ using Status = Result<void>;
 // MARTLET_ASSIGN(declaration, expr): declares and takes the value, or returns the error.
 #define MARTLET_CONCAT_(a, b) a##b
 #define MARTLET_CONCAT(a, b) MARTLET_CONCAT_(a, b)
-#define MARTLET_TRY(expr)                                         \
-  do {                                                            \
-    auto martlet_status = (expr);                                 \
+#define MARTLET_TRY(expr)                                          \
+  do {                                                             \
+    auto martlet_status = (expr);                                  \
     if (!martlet_status) return std::move(martlet_status.error()); \
   } while (0)
-#define MARTLET_ASSIGN_(result, declaration, expr)  \
-  auto result = (expr);                             \
-  if (!result) return std::move(result.error());    \
+#define MARTLET_ASSIGN_(result, declaration, expr) \
+  auto result = (expr);                            \
+  if (!result) return std::move(result.error());   \
   declaration = std::move(*result)
 #define MARTLET_ASSIGN(declaration, expr) MARTLET_ASSIGN_(MARTLET_CONCAT(martlet_result_, __LINE__), declaration, expr)
 

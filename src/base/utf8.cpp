@@ -4,8 +4,8 @@ namespace martlet::utf8 {
 namespace {
 
 struct Lead {
-  uint32_t length;       // 0: not a lead byte
-  uint8_t low, high;     // allowed range of the second byte (excludes overlong forms and surrogates)
+  uint32_t length;    // 0: not a lead byte
+  uint8_t low, high;  // allowed range of the second byte (excludes overlong forms and surrogates)
 };
 
 Lead lead_of(uint8_t byte) {
@@ -48,7 +48,8 @@ Decoded decode(std::string_view text, size_t offset) {
   const auto first = static_cast<uint8_t>(text[offset]);
   if (found.wanted == 1) return {first, 1, true};
   char32_t codepoint = first & (0x7f >> found.wanted);
-  for (uint32_t i = 1; i < found.wanted; ++i) codepoint = codepoint << 6 | (static_cast<uint8_t>(text[offset + i]) & 0x3f);
+  for (uint32_t i = 1; i < found.wanted; ++i)
+    codepoint = codepoint << 6 | (static_cast<uint8_t>(text[offset + i]) & 0x3f);
   return {codepoint, found.wanted, true};
 }
 
@@ -98,8 +99,10 @@ std::string replace_invalid(std::string_view text) {
   out.reserve(text.size());
   for (size_t i = 0; i < text.size();) {
     const Decoded d = decode(text, i);
-    if (d.valid) out.append(text, i, d.length);
-    else append(out, 0xfffd);
+    if (d.valid)
+      out.append(text, i, d.length);
+    else
+      append(out, 0xfffd);
     i += d.length;
   }
   return out;

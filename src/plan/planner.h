@@ -44,8 +44,8 @@ struct PlanOptions {
 // share holds kDefaultFullSequences of them (at most max_sequences); where that does not fit, first the pool and then
 // the context are cut. A context that was asked for is never cut, nor are streams that were: without them the pool is
 // cut down to one sequence. What cannot be cut and does not fit is refused. Errors: ErrorKind::memory, `does_not_fit`
-// with need, have and the flags to change (of those that cost no context the ones that alone would do), `plan_overflow`;
-// ErrorKind::usage, `invalid_value` for a context longer than the model's.
+// with need, have and the flags to change (of those that cost no context the ones that alone would do),
+// `plan_overflow`; ErrorKind::usage, `invalid_value` for a context longer than the model's.
 Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
                        const PlanOptions& options);
 

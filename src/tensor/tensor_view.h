@@ -8,8 +8,9 @@
 
 namespace martlet {
 
-// A tensor as it lies in a mapped file. Borrowed: valid while the file is. shape[0] is the contiguous (column) dimension,
-// as in GGUF; a matrix that maps K inputs to N outputs has shape {K, N, 1, 1} and rows of bytes_of(format, K) bytes.
+// A tensor as it lies in a mapped file. Borrowed: valid while the file is. shape[0] is the contiguous (column)
+// dimension, as in GGUF; a matrix that maps K inputs to N outputs has shape {K, N, 1, 1} and rows of bytes_of(format,
+// K) bytes.
 struct TensorView {
   const std::byte* data = nullptr;
   Format format = Format::F32;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the tests find the reference vectors: MARTLET_SHARED, or ../shared beside the checkout. Absent on a user's machine:
-// a test that needs them skips and says so.
+// Where the tests find the reference vectors: MARTLET_SHARED, or ../shared beside the checkout. Absent on a user's
+// machine: a test that needs them skips and says so.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,5 @@ inline std::string shared_path(const std::string& relative) {
   return std::string(base ? base : "../shared") + "/" + relative;
 }
 
-#define MARTLET_NEEDS_SHARED(relative)                       \
-  if (!std::filesystem::exists(shared_path(relative)))       \
-  GTEST_SKIP() << "reference data not present: " << relative
+#define MARTLET_NEEDS_SHARED(relative) \
+  if (!std::filesystem::exists(shared_path(relative))) GTEST_SKIP() << "reference data not present: " << relative

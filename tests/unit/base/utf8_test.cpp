@@ -7,10 +7,10 @@ namespace {
 
 TEST(Utf8, FindsInvalidBytes) {
   EXPECT_TRUE(valid("a\xc3\xa4\xe2\x82\xac\xf0\x9f\xa6\x99"));
-  EXPECT_EQ(find_invalid("a\xc0\x80"), 1u);              // overlong
-  EXPECT_EQ(find_invalid("ab\xed\xa0\x80"), 2u);         // surrogate
-  EXPECT_EQ(find_invalid("\xf4\x90\x80\x80"), 0u);       // past U+10FFFF
-  EXPECT_EQ(find_invalid("\xe2\x82"), 0u);               // cut short
+  EXPECT_EQ(find_invalid("a\xc0\x80"), 1u);         // overlong
+  EXPECT_EQ(find_invalid("ab\xed\xa0\x80"), 2u);    // surrogate
+  EXPECT_EQ(find_invalid("\xf4\x90\x80\x80"), 0u);  // past U+10FFFF
+  EXPECT_EQ(find_invalid("\xe2\x82"), 0u);          // cut short
 }
 
 TEST(Utf8, HoldsBackOnlyWhatCanBeCompleted) {

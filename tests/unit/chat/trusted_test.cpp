@@ -100,6 +100,7 @@ std::string test_name(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Templates, Trusted, testing::ValuesIn(template_names()), test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Trusted);
 
+// clang-format off
 // One expression for each filter and method that handles strings; `u` is what a user wrote.
 constexpr const char* kExpressions[] = {
     "u|upper", "u|lower", "u|title", "u|capitalize", "u.swapcase()", "u|trim", "u.strip('A')", "u|reverse", "u[1:]",
@@ -118,6 +119,7 @@ constexpr const char* kExpressions[] = {
     "d|xmlattr", "namespace(x=u).x", "namespace(x=u)", "cycler(u).next()", "joiner(u)() ~ u", "strftime_now(u)",
     "u|pprint", "l[0]", "d|map('upper')|join",
 };
+// clang-format on
 
 TEST(TrustedText, KeptThroughEveryFunction) {
   const boost::json::object inputs = {{"u", marked("Ab <c>\n'd\" e-f, 5")},

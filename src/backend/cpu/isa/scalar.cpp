@@ -1,7 +1,7 @@
 // The scalar level: no vector extensions beyond the architecture's base, so it is the reference for all the others.
 
-#include "backend/cpu/isa/portable.h"
 #include "backend/cpu/isa/scalar.h"
+#include "backend/cpu/isa/portable.h"
 #include "backend/cpu/kernels/attention_body.h"
 #include "backend/cpu/kernels/linear_run.h"
 #include "backend/cpu/kernels/vectors_body.h"

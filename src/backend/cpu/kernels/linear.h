@@ -43,8 +43,8 @@ struct LinearKernels {
   // `scratch` holds scratch_bytes(columns) bytes, 64-byte aligned, one for each thread.
   void (*run)(const LinearJob& job, int64_t begin, int64_t end, std::byte* scratch);
   int64_t (*scratch_bytes)(int64_t columns);
-  // At least `steps` rounds of the level's fastest 8-bit products, loads from the first cache included; returns how many
-  // multiplications and additions that was. For measuring what the kernels could reach.
+  // At least `steps` rounds of the level's fastest 8-bit products, loads from the first cache included; returns how
+  // many multiplications and additions that was. For measuring what the kernels could reach.
   int64_t (*run_peak)(int64_t steps);
 };
 
