@@ -13,7 +13,7 @@ using Mode = Speculation::Mode;
 
 constexpr int32_t kProbeSteps = 64;
 constexpr double kProbeLoss = 0.01;
-// Steps over which the cost of bringing a drafter up to date is spread.
+// Steps over which the cost of bringing a drafter up to date is spread, where the answer has so many left.
 constexpr double kEntrySteps = 32;
 constexpr int32_t kLongestPause = 1024;
 
@@ -142,7 +142,8 @@ void Drafting::plan(Seating& seating) {
       candidate.survival.push_back(survival);
     }
     const int32_t lag = drafter_->lag(seat.id, seat.tokens);
-    candidate.entry = std::max(0.0, drafter_->seconds(lag) - drafter_->seconds(1)) / kEntrySteps;
+    candidate.entry =
+        std::max(0.0, drafter_->seconds(lag) - drafter_->seconds(1)) / std::clamp<double>(seat.room, 1, kEntrySteps);
     candidate.last = seat.state->last;
     computed += acceptance_.computed(drawing(seat), seat.state->level) / static_cast<double>(automatic.size());
   }
