@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes window_trace.txt: for each step, what a recorded acceptance trace did and what the window rule decides, by the
+"""Writes window_trace.txt: for each step, what drafts of a simulated text did and what the window rule decides, by the
 rule's words alone (docs/speculation.md). Columns: length that the rule gives, drafts accepted, tokens that joined."""
 import random
 from collections import deque

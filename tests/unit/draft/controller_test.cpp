@@ -25,7 +25,7 @@ TEST(Speculation, IsParsedStrictly) {
     EXPECT_FALSE(parse_speculation(text)) << text;
 }
 
-TEST(WindowRule, DecidesAsTheRecordedTraceDecisionByDecision) {
+TEST(WindowRule, DecidesAsTheSimulatedTraceDecisionByDecision) {
   std::ifstream trace("tests/golden/draft/window_trace.txt");
   ASSERT_TRUE(trace);
   WindowRule rule;
