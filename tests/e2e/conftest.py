@@ -21,6 +21,21 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "beside: measures no time that another test beside it could spoil")
 
 
+@pytest.fixture
+def show(record_property):
+    """Takes what a test measured, for the end of the run: also of tests that pass, and of those that run side by side."""
+    return lambda text: record_property("shown", text)
+
+
+def pytest_terminal_summary(terminalreporter):
+    reports = [r for kind in terminalreporter.stats.values() for r in kind if getattr(r, "when", None) == "call"]
+    shown = [(r.nodeid.rsplit("::", 1)[-1], text) for r in reports for name, text in r.user_properties if name == "shown"]
+    if shown:
+        terminalreporter.section("measured")
+    for test, text in shown:
+        terminalreporter.line(f"{test}: {text}" if "\n" not in text else f"{test}:\n{text}")
+
+
 @pytest.fixture(scope="session")
 def program():
     path = Path(os.environ.get("MARTLET", ROOT / "build/release/martlet"))

@@ -11,6 +11,8 @@ SHAPES = {
     "words": dict(arch="qwen3", vocab="qwen2", L=1, D=128, F=128, H=2, KV=1, hd=64, base=1e6, tie=True, V=151936),
     # 64 KiB of cache a token.
     "cache": dict(arch="llama", vocab=None, L=8, D=64, F=64, H=32, KV=32, hd=64, base=1e4, tie=True, V=300),
+    # 32 KiB of cache a token, and narrow steps.
+    "deep": dict(arch="llama", vocab=None, L=64, D=64, F=64, H=2, KV=2, hd=64, base=1e4, tie=True, V=300),
     # 300 MB of weights.
     "weights": dict(arch="llama", vocab=None, L=24, D=1024, F=3072, H=8, KV=1, hd=64, base=1e4, tie=True, V=300),
 }

@@ -161,6 +161,9 @@ class Server:
         return {"fds": len(os.listdir(base / "fd")), "threads": int(re.search(r"Threads:\s+(\d+)", status)[1]),
                 "rss": int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10}
 
+    def peak(self):
+        """Most memory that the process ever had, the mapped weights included."""
+        return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())[1]) << 10
 
     # What every fault must leave behind (INV of the fault list)
 
@@ -231,9 +234,11 @@ class Reading:
 
 
 @contextlib.contextmanager
-def steady(*arguments, **more):
-    """A server of one test's own that is the same before and after it."""
+def steady(*arguments, fill=None, **more):
+    """A server of one test's own that is the same before and after it. `fill` uses first what it was planned to take."""
     with Server(*arguments, **more) as server:
+        if fill:
+            fill(server)
         yield server.warm()
         server.unharmed()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server import Server, eventually
+from server import Server, eventually, steady
 
 pytestmark = pytest.mark.beside
 MIB = 1 << 20
@@ -71,8 +71,8 @@ def test_a_model_is_opened_once(program, nano, tmp_path):
 
 def test_memory_decides_which_stay(program, folder):
     _, planned, _ = plan_of(program, folder / "anna.gguf", "--context", "2048", "--streams", "4")
-    model = sum(p["bytes"] for p in planned["parts"] if p["name"] != "program")
-    ceiling = planned["total"] + model + 12 * MIB  # two of them and the server's buffers, not three
+    model = sum(p["bytes"] for p in planned["parts"] if p["name"] not in ("program", "server"))
+    ceiling = planned["total"] + model + 2 * MIB  # two of them, not three
     flags = ("--context", "2048", "--streams", "4", "--memory", str(ceiling))
     with Server(program, folder / "anna.gguf", folder / "bert.gguf", folder / "carl.gguf", *flags) as server:
         assert states(server) == {"anna": "loaded", "bert": "unloaded", "carl": "unloaded"}
@@ -112,7 +112,7 @@ def test_what_cannot_be_served_is_said_at_the_start(program, folder, tmp_path):
 def test_G8_pressure(program, nano, tmp_path):
     level = tmp_path / "level"
     level.write_text("none")
-    with Server(program, nano, "--context", "2048", "--pressure", f"file:{level}") as server:
+    with steady(program, nano, "--context", "2048", "--pressure", f"file:{level}") as server:
         body = {"prompt": list(range(40, 240)), "max_tokens": 4}
         server.post("/v1/completions", body)
         assert server.metric("martlet_pages_cached") > 0
@@ -220,7 +220,7 @@ def test_the_prompt_cache_survives_a_restart(program, nano, tmp_path):
     damaged = bytearray(saved.read_bytes())
     damaged[-100] ^= 1
     saved.write_bytes(damaged)
-    with Server(program, nano, *flags) as server:
+    with steady(program, nano, *flags) as server:
         assert "prompt cache was damaged" in server.log() and not saved.exists()
         assert ask(server) == (ids, 0)
     done = subprocess.run([program, "serve", nano, "--port", "0", "--cache-dir", folder, "--api-key", "a", "--api-key", "b"],

@@ -38,7 +38,7 @@ def outcome(status, data, stream, expected):
     return "cut"   # in Asio's own work: there is nobody left who could say it
 
 
-def test_G5_any_allocation_of_a_request_may_fail(program, nano, tmp_path):
+def test_G5_any_allocation_of_a_request_may_fail(program, nano, tmp_path, show):
     malloc = FailingMalloc(tmp_path)
     with steady(program, nano, "--context", "512", env=malloc.env) as server:
         for stream in (False, True):
@@ -57,7 +57,7 @@ def test_G5_any_allocation_of_a_request_may_fail(program, nano, tmp_path):
                 malloc.fail(0)
                 if malloc.failed == failed:
                     break
-            print(f"\nG5 {'streamed' if stream else 'whole'}: {n} allocations, {dict(seen)}")
+            show(f"{'streamed' if stream else 'whole'}: {n} allocations, {dict(seen)}")
             assert seen["told"] > 0 and seen["cut"] < 0.3 * n
             assert seen["whole"] > 0.1 * n, "a step is tried again"
             server.unharmed()

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import load
-from server import Server, eventually, steady
+import memory_models
+from server import MIB, Server, eventually, steady
 
 
 def tokens_of(answer):
@@ -31,6 +32,21 @@ def random_prompt(choose, count):
 
 def cached(answer):
     return answer[2]["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_sweep(program, default_model, show):
+    """Many streams get more tokens a second than one; the curve is for who reads the run."""
+    counts, tokens, rates = (1, 4, 8, 16, 32), 32, {}
+    with Server(program, default_model, "--context", "512", "--streams", "8") as api:
+        prompt = lambda i: load.text_prompt(random.random(), 24)
+        load.measure(api.port, 1, 4, prompt)
+        for _ in range(3):   # the machine may have been busy with something else
+            rows = [load.measure(api.port, count, tokens, prompt) for count in counts]
+            rates = {row["streams"]: row["tokens_per_s"] for row in rows}
+            if rates[8] > 1.5 * rates[1] and rates[32] > 0.9 * rates[8]:
+                break
+    show(load.table(rows))
+    assert rates[8] > 1.5 * rates[1] and rates[32] > 0.9 * rates[8], rates
 
 
 def test_usage_says_what_was_cached_and_why_no_more(server):
@@ -107,7 +123,7 @@ def kolmogorov_smirnov(a, b):
     return min(1.0, 2 * sum((-1) ** (k - 1) * math.exp(-2 * k * k * t * t) for k in range(1, 101)))
 
 
-def test_D13_a_prefix_of_another_tenant_is_like_one_never_seen(program, nano):
+def test_D13_a_prefix_of_another_tenant_is_like_one_never_seen(program, nano, show):
     choose = random.Random(4)
     with steady(program, nano, "--context", "2048", "--api-key", "alpha,beta", key="alpha") as api:
         beta = {"Authorization": "Bearer beta"}
@@ -121,7 +137,7 @@ def test_D13_a_prefix_of_another_tenant_is_like_one_never_seen(program, nano):
                 sample.append(time.perf_counter() - began)
                 assert cached(answer) <= 2   # of beta's own, by chance
         p = kolmogorov_smirnov(replayed, unseen)
-        print(f"D13: medians {1e3 * load.percentile(replayed, 0.5):.2f} and {1e3 * load.percentile(unseen, 0.5):.2f} ms, p {p:.3f}")
+        show(f"medians {1e3 * load.percentile(replayed, 0.5):.2f} and {1e3 * load.percentile(unseen, 0.5):.2f} ms, p {p:.3f}")
         assert p > 1e-4
         own = api.post("/v1/completions", ids(prompt, max_tokens=1))
         assert cached(own) == 299
@@ -165,18 +181,43 @@ def test_D14_a_numeric_error_is_its_requests_alone(program, poisoned):
         assert tokens_of(api.post("/v1/completions", body)) == tokens_of(alone)
 
 
-def test_D16_killed_fifty_times(program, nano):
-    for attempt in range(50):
-        with Server(program, nano, "--context", "512") as api:   # ready, by the normal path
-            stream = load.Stream(api.port, {"prompt": "Hello", "max_tokens": 400, "ignore_eos": True})
-            load.drain([stream], until=lambda: len(stream.events) > attempt % 5)
+def wait_for_half_a_file(api, folder):
+    """Until the server, which was told to end, has begun to write there; or until it has ended, and so was faster."""
+    deadline = time.monotonic() + 20
+    while api.process.poll() is None and not any(folder.glob("*.tmp")):
+        assert time.monotonic() < deadline
+
+
+def test_D16_killed_fifty_times(program, tmp_path, show):
+    """In the middle of an answer, or while it saves its cache: the next start finds what was saved, and nothing half."""
+    model, folder, halves = memory_models.make("cache", tmp_path / "cache.gguf"), tmp_path / "kept", 0
+    flags = ("--context", "512", "--streams", "1", "--cache-dir", folder)
+    with Server(program, model, *flags) as api:
+        assert api.post("/v1/completions", ids(random_prompt(random.Random(16), 400), max_tokens=1))[0] == 200
+        assert api.terminate() == 0
+    for attempt in range(51):
+        with Server(program, model, *flags) as api:   # ready, by the normal path
+            assert "prompt cache restored" in api.log(), api.log()
+            assert [file.suffix for file in folder.iterdir()] == [".kv"]
+            if attempt == 50:
+                break
+            if attempt % 2:
+                api.process.send_signal(signal.SIGTERM)
+                wait_for_half_a_file(api, folder)
+            else:
+                stream = load.Stream(api.port, {"prompt": "Hello", "max_tokens": 400, "ignore_eos": True})
+                load.drain([stream], until=lambda: len(stream.events) > attempt % 5)
+                stream.close()
             api.process.send_signal(signal.SIGKILL)
-            assert api.process.wait(5) == -signal.SIGKILL
-            stream.close()
+            assert api.process.wait(5) == -signal.SIGKILL or attempt % 2
+            halves += any(folder.glob("*.tmp"))
+    show(f"{halves} of 25 kills left half a file")
+    assert halves > 0
 
 
 def test_per_key_limit(program, nano):
-    with Server(program, nano, "--context", "4096", "--api-key", "alpha,beta", "--max-key-requests", "2", key="alpha") as api:
+    flags = ("--context", "4096", "--api-key", "alpha,beta", "--max-key-requests", "2")
+    with steady(program, nano, *flags, key="alpha") as api:
         held = [load.Stream(api.port, {"prompt": "Hi", "max_tokens": 4000, "ignore_eos": True}, "alpha") for _ in range(2)]
         assert eventually(lambda: api.metric("martlet_requests_running") == 2)
         status, fields, body = api.post("/v1/completions", ids([50], max_tokens=1))
@@ -185,6 +226,20 @@ def test_per_key_limit(program, nano):
         for stream in held:
             stream.close()
         assert api.idle()
+
+
+def test_G7_sixteen_full_streams_in_a_cache_of_one(program, nano, show):
+    """They give their pages to each other and are computed again, to the same tokens."""
+    bodies = [ids(random_prompt(random.Random(seed), 20), max_tokens=490) for seed in range(16)]
+    with steady(program, nano, "--context", "512", "--streams", "1") as api:
+        ask = lambda body: tokens_of(api.post("/v1/completions", body))
+        alone = list(map(ask, bodies))
+        assert api.metric("martlet_preemptions_total") == 0
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            assert list(pool.map(ask, bodies)) == alone
+        preempted = api.metric("martlet_preemptions_total")
+        show(f"{preempted:.0f} preemptions")
+        assert preempted > 0 and all(len(tokens) == 490 for tokens in alone)
 
 
 # In a process of its own, or it would wait for whoever reads the streams: six connections too many and, on one that was
@@ -210,29 +265,42 @@ print(json.dumps(out))
 """
 
 
-def test_256_streams_and_1024_connections(program, nano):
+def fill_cache(api):
+    """Every page of 256 sequences of 1,024 tokens, in two requests."""
+    for seed in range(2):
+        prompts = [random_prompt(random.Random(1000 * seed + i), 1020) for i in range(128)]
+        assert api.post("/v1/completions", {"prompt": prompts, "max_tokens": 1}, timeout=120)[0] == 200
+
+
+def test_256_streams_and_1024_connections(program, nano, show):
+    """None is lost, within just the memory that was planned. What is too much is refused within 100 ms where the machine has a
+    core to spare; 256 streams and who reads them want the same two, so of six refusals the median is held to that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 4096:
         pytest.skip(f"needs 4,096 descriptors, the limit is {hard}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+    flags = ("--context", "1024", "--streams", "256", "--max-connections", "1024", "--max-sequences", "256")
+    ceiling = json.loads(subprocess.run([program, "plan", nano, "--json", *flags], capture_output=True, check=True).stdout)["total"]
     try:
-        with Server(program, nano, "--context", "1024", "--max-connections", "1024", "--max-sequences", "200",
-                    "--max-queue", "56") as api:
+        with steady(program, nano, *flags, "--max-queue", "0", "--memory", str(ceiling), fill=fill_cache) as api:
             idle = [api.connect() for _ in range(1024 - 256 - 1)]
             body = {"prompt": "Hello", "max_tokens": 950, "ignore_eos": True}
             streams = [load.Stream(api.port, {**body, "seed": i}) for i in range(256)]
+            assert eventually(lambda: api.metric("martlet_requests_running") == 256)
             more = subprocess.Popen([sys.executable, "-c", EXCESS, str(api.port)], stdout=subprocess.PIPE)
             load.drain(streams, until=lambda: more.poll() is not None)
-            assert not any(stream.done for stream in streams)   # else there was room in the queue again
+            assert not any(stream.done for stream in streams)   # else there was room again
             load.drain(streams)
             assert all(stream.complete for stream in streams), [s.status for s in streams if not s.complete]
             assert all(len(stream.events) >= 950 for stream in streams)
             for what, refused in json.loads(more.stdout.read()).items():
                 waits = sorted(took for _, took in refused)
-                print(f"{what}: refused within {1e3 * waits[len(waits) // 2]:.0f} ms, at most {1e3 * waits[-1]:.0f}")
+                show(f"one {what} too many: refused within {1e3 * waits[len(waits) // 2]:.0f} ms, at most {1e3 * waits[-1]:.0f}")
                 assert {status for status, _ in refused} == {503 if what == "connection" else 429}
-                assert waits[len(waits) // 2] <= 0.1   # 256 streams and who reads them want the same two cores
-                assert waits[-1] <= 0.1 + 0.9   # the first may come while 256 others are taken in
+                assert waits[len(waits) // 2] <= 0.1
+                assert waits[-1] <= 1
+            show(f"peak {api.peak() / MIB:.1f} MiB of the {ceiling / MIB:.1f} that were planned and allowed")
+            assert api.peak() <= api.get("/health")[2]["memory"]["ceiling"] == ceiling
             for sock in idle + streams:
                 sock.close()
             assert api.idle()
