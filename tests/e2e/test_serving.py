@@ -41,9 +41,7 @@ def test_sweep(program, default_model, show):
         prompt = lambda i: load.text_prompt(random.random(), 24)
         load.measure(api.port, 1, 4, prompt)
         for _ in range(3):   # the machine may have been busy with something else
-            before = api.metric("martlet_output_tokens_total")
             rows = [load.measure(api.port, count, tokens, prompt) for count in counts]
-            assert eventually(lambda: api.metric("martlet_output_tokens_total") - before == tokens * sum(counts))
             rates = {row["streams"]: row["tokens_per_s"] for row in rows}
             if rates[8] > 1.5 * rates[1] and rates[32] > 0.9 * rates[8]:
                 break
