@@ -25,16 +25,26 @@ TEST(Speculation, IsParsedStrictly) {
     EXPECT_FALSE(parse_speculation(text)) << text;
 }
 
-TEST(WindowRule, DecidesAsTheSimulatedTraceDecisionByDecision) {
+TEST(WindowRule, DecidesAsTheRecordedTraceDecisionByDecision) {
   std::ifstream trace("tests/golden/draft/window_trace.txt");
   ASSERT_TRUE(trace);
   WindowRule rule;
-  int32_t length, accepted, joined, step = 0;
+  int32_t length, accepted, joined, left = 0, step = 0, off = 0, longest = 0;
   for (; trace >> length >> accepted >> joined; ++step) {
-    ASSERT_EQ(rule.length(), length) << "step " << step;
-    rule.verified(rule.length(), accepted, joined);
+    if (length < 0) {
+      rule = {};
+      left = joined - 1;  // the first token comes out of the prompt
+      continue;
+    }
+    ASSERT_EQ(std::min(rule.length(), left - 1), length) << "step " << step;
+    rule.verified(length, accepted, joined);
+    left -= joined;
+    off += rule.length() == 0 ? 1 : 0;
+    longest += rule.length() == WindowRule::kLongest ? 1 : 0;
   }
   EXPECT_GT(step, 500);
+  EXPECT_GT(off, 100);
+  EXPECT_GT(longest, 50);
 }
 
 // Drafts the text's true continuation, each token right with the chance of the moment, and says how sure it is.
