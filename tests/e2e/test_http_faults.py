@@ -61,7 +61,8 @@ def test_B1_a_mebibyte_of_anything(api, unit):
 
     whole, half = [seconds(MIB) for _ in range(4)], [seconds(MIB // 2) for _ in range(4)]
     assert min(took for took, _ in whole) <= 1
-    assert min(worked for _, worked in whole) <= 2.5 * min(worked for _, worked in half)   # quadratic: four times
+    # Twice the bytes, and from a mebibyte on the pages of large blocks are new each time; quadratic would be four times.
+    assert min(worked for _, worked in whole) <= 3.2 * min(worked for _, worked in half)
 
 
 def test_B2_invalid_utf8(api):
