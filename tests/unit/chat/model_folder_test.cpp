@@ -3,6 +3,7 @@
 #include "chat/model_folder.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,7 @@ constexpr std::string_view kTokenizer = R"({
 
 class Folder {
  public:
-  Folder() : path_(fs::path(testing::TempDir()) / ("folder" + std::to_string(++count))) {
+  Folder() : path_(fs::path(testing::TempDir()) / ("folder" + std::to_string(getpid()) + "-" + std::to_string(++count))) {
     fs::create_directories(path_);
   }
   ~Folder() { fs::remove_all(path_); }
