@@ -22,7 +22,8 @@ constexpr std::string_view kTokenizer = R"({
 
 class Folder {
  public:
-  Folder() : path_(fs::path(testing::TempDir()) / ("folder" + std::to_string(getpid()) + "-" + std::to_string(++count))) {
+  Folder()
+      : path_(fs::path(testing::TempDir()) / ("folder" + std::to_string(getpid()) + "-" + std::to_string(++count))) {
     fs::create_directories(path_);
   }
   ~Folder() { fs::remove_all(path_); }

@@ -1,6 +1,7 @@
 #include "chat/prompt.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <set>
@@ -131,7 +132,7 @@ std::shared_ptr<const ModelFile> model_with(std::initializer_list<std::pair<cons
   gguf::Writer writer;
   writer.add("general.architecture", "llama");
   for (const auto& [key, source] : templates) writer.add(key, source);
-  const std::string path = testing::TempDir() + "martlet_prompt_test.gguf";
+  const std::string path = testing::TempDir() + "martlet_prompt_test" + std::to_string(getpid()) + ".gguf";
   std::ofstream(path, std::ios::binary) << writer.header();
   auto file = ModelFile::open(path);
   EXPECT_TRUE(file) << (file ? "" : file.error().line());
