@@ -6,10 +6,9 @@
 namespace martlet {
 namespace {
 
-// A new step's weight in the pace of all: quick enough to follow a busy neighbour, slow enough not to follow one
-// interrupted step, which counts as this many times what was expected at most; and in the cell of its like, once that
-// has seen some: slow, since what a row more costs is a small difference of two of them.
-constexpr double kPaceWeight = 1.0 / 10, kLeastWeight = 1.0 / 32, kOutlier = 3;
+// A new step's weight once a cell has seen some: quick enough to follow a busy neighbour, slow enough not to follow one
+// interrupted step, which counts as this many times what was expected at most.
+constexpr double kLeastWeight = 1.0 / 8, kOutlier = 3;
 constexpr int32_t kSmallestContext = 256;
 
 }  // namespace
@@ -29,18 +28,12 @@ size_t CostTable::context_bucket(int32_t context) {
 
 void CostTable::observe(int32_t rows, int32_t context, double seconds) {
   Cell& cell = cells_[row_bucket(rows)][context_bucket(context)];
-  if (cell.count > 1) {
-    const double expected = pace_ * cell.seconds;
-    if (expected > 0) {
-      seconds = std::min(seconds, kOutlier * expected);
-      pace_ *= 1 + kPaceWeight * (seconds / expected - 1);
-    }
-  }
+  if (cell.count > 1) seconds = std::min(seconds, kOutlier * cell.seconds);
   fewest_ = std::min(fewest_, rows);
-  // The first one had pages to bring in: the second stands in its place.
-  const double weight = std::max(1.0 / std::max(cell.count++, 1), kLeastWeight);
+  ++cell.count;
+  const double weight = std::max(1.0 / cell.count, kLeastWeight);
   cell.rows += weight * (rows - cell.rows);
-  cell.seconds += weight * (seconds / pace_ - cell.seconds);
+  cell.seconds += weight * (seconds - cell.seconds);
 }
 
 const CostTable::Cell* CostTable::nearest(size_t row_bucket, size_t context_bucket) const {
@@ -61,14 +54,14 @@ std::optional<double> CostTable::seconds(int32_t rows, int32_t context) const {
     const Cell* cell = nearest(bucket, at);
     if (!cell) continue;
     if (cell->rows >= rows) {
-      if (!below) return pace_ * cell->seconds;
+      if (!below) return cell->seconds;
       const double part = (rows - below->rows) / (cell->rows - below->rows);
-      return pace_ * (below->seconds + part * (cell->seconds - below->seconds));
+      return below->seconds + part * (cell->seconds - below->seconds);
     }
     below = cell;
   }
   if (!below) return std::nullopt;
-  return pace_ * below->seconds * rows / below->rows;
+  return below->seconds * rows / below->rows;
 }
 
 }  // namespace martlet

@@ -9,8 +9,7 @@ namespace martlet {
 
 // What steps cost here: measured seconds by the number of rows and the tokens that a row attends to on average, kept
 // for each model on a backend, drafting ones too, and updated by every step. Rows are told apart up to 16 and by
-// quarter octaves above; contexts by octaves. Where the machine is slower or faster for a while, all of them are, those
-// too that were not seen meanwhile: they are held against each other.
+// quarter octaves above; contexts by octaves.
 class CostTable {
  public:
   void observe(int32_t rows, int32_t context, double seconds);
@@ -25,7 +24,7 @@ class CostTable {
 
  private:
   struct Cell {
-    double rows = 0, seconds = 0;  // smoothed, at the usual pace
+    double rows = 0, seconds = 0;  // smoothed
     int32_t count = 0;
   };
   static constexpr size_t kExactRows = 16, kRowBuckets = kExactRows + 4 * 12, kContextBuckets = 14;
@@ -35,7 +34,6 @@ class CostTable {
   const Cell* nearest(size_t row_bucket, size_t context_bucket) const;
 
   std::array<std::array<Cell, kContextBuckets>, kRowBuckets> cells_{};
-  double pace_ = 1;  // of late: seconds over what is usual
   int32_t fewest_ = std::numeric_limits<int32_t>::max();
 };
 

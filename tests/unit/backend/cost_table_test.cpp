@@ -33,27 +33,6 @@ TEST(CostTable, SaysWhatItCanOnlyGuess) {
   EXPECT_TRUE(table.knows(4));
 }
 
-TEST(CostTable, TheFirstStepOfItsKindCountsUntilThereIsASecond) {
-  CostTable table;
-  table.observe(1, 100, 0.060);
-  EXPECT_DOUBLE_EQ(*table.seconds(1, 100), 0.060);
-  table.observe(1, 100, 0.010);
-  EXPECT_DOUBLE_EQ(*table.seconds(1, 100), 0.010);
-  table.observe(1, 100, 0.020);
-  EXPECT_NEAR(*table.seconds(1, 100), 0.015, 1e-3);
-}
-
-TEST(CostTable, AMachineThatBecameSlowerIsSlowerForRowsThatWereNotSeenSince) {
-  CostTable table;
-  for (int i = 0; i < 50; ++i) {
-    table.observe(1, 100, 0.010);
-    table.observe(4, 100, 0.014);
-  }
-  for (int i = 0; i < 40; ++i) table.observe(1, 100, 0.020);
-  EXPECT_NEAR(*table.seconds(1, 100), 0.020, 3e-4);
-  EXPECT_NEAR(*table.seconds(4, 100), 0.028, 6e-3) << "not cheaper than one row";
-}
-
 TEST(CostTable, SmoothsAndFollows) {
   CostTable table;
   for (int i = 0; i < 100; ++i) table.observe(4, 100, 0.010);
