@@ -1,8 +1,7 @@
 // Speed of the matrix kernels on one thread: every format at every level that the processor has.
 //   decode/LEVEL/FORMAT/ROWS    one to 16 rows against a matrix far larger than the caches; `of_read`: the bytes of the
 //                               weights a second as a fraction of what a plain read of them reaches
-//   prefill/LEVEL/FORMAT        512 rows; `of_peak`: as a fraction of the level's 8-bit products without unpacking or
-//   sums
+//   prefill/LEVEL/FORMAT        512 rows; `of_peak`: as a fraction of the level's 8-bit products alone
 // Options are Google Benchmark's, for example --benchmark_filter=avx2/Q4_1 --benchmark_repetitions=5.
 
 #include <benchmark/benchmark.h>

@@ -18,9 +18,7 @@ bool stands_in(const CLI::Option& option, std::span<char* const> words) {
   return std::any_of(words.begin(), words.end(), is_option);
 }
 
-}  // namespace
-
-void mirror_environment(CLI::App& command, std::span<char* const> words) {
+void mirror(CLI::App& command, std::span<char* const> words) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_lnames().empty() || option == command.get_help_ptr()) continue;
     const auto& others = option->get_excludes();
@@ -32,6 +30,12 @@ void mirror_environment(CLI::App& command, std::span<char* const> words) {
       name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
     option->envname(name);
   }
+}
+
+}  // namespace
+
+void mirror_environment(CLI::App& command, std::span<char* const> words) {
+  command.preparse_callback([&command, words](size_t) { mirror(command, words); });
   for (CLI::App* part : command.get_subcommands({})) mirror_environment(*part, words);
 }
 

@@ -259,6 +259,10 @@ void Attempt::show_drafts() {
 asio::awaitable<Outcome> Attempt::relay_refusal(const net::HttpAnswerHead& head) {
   Result<std::string> text = co_await call_->read_all(kAnswerBytes);
   if (!text || incoming_.left || outrun()) co_return failed(text ? Error() : std::move(text.error()));
+  AnswerFacts facts;
+  if (inspect_answer(*text, facts) && facts.error_code == "model_invalid") {
+    co_return failed(verdict_error(Verdict::fail, head.status));  // its own file, not what the client asked for
+  }
   const std::string_view words = shows_key(*text) ? std::string_view() : *text;
   net::HttpResponse response = incoming_.named(refusal_response(head.status, words), &upstream_);
   if (incoming_.tries.running() > 1) {

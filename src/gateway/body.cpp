@@ -169,6 +169,8 @@ bool inspect_answer(std::string_view text, AnswerFacts& out) {
   if (ec || !value.is_object()) return false;
   const json::value* error = value.get_object().if_contains("error");
   out.error = error && !error->is_null();
+  const json::value* code = error && error->is_object() ? error->get_object().if_contains("code") : nullptr;
+  if (code && code->is_string()) out.error_code = code->get_string();
   // OpenAI's usage, Martlet's beside it, and llama-server's timings.
   const json::value *usage = member(&value, "usage"), *details = member(usage, "completion_tokens_details");
   const json::value* timings = member(&value, "timings");

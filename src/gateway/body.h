@@ -32,6 +32,7 @@ std::string with_member_replaced(std::string_view object, std::string_view name,
 // What an answer, or an event of one, tells beside its text.
 struct AnswerFacts {
   bool error = false;         // it is an error object
+  std::string error_code;     // of that; may be empty
   int64_t prompt_tokens = 0;  // 0: not said
   int64_t drafted = 0, accepted = 0;
 };

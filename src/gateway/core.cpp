@@ -130,9 +130,9 @@ void Core::note(std::initializer_list<std::string_view> parts) {
 
 void Core::note(size_t upstream, std::initializer_list<std::string_view> parts) {
   if_memory_allows([&] {
-    std::string text = upstreams[upstream].config.name + ": ";
+    std::string text;
     for (const std::string_view part : parts) text += part;
-    log.note(text);
+    note({upstreams[upstream].config.name, ": ", text});
   });
 }
 

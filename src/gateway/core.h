@@ -3,7 +3,6 @@
 // What the parts of a running gateway share. Everything here lives on the server's I/O thread.
 
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +37,6 @@ struct Upstream {
   Fingerprint file_facts;                  // of its model's file; empty where that is not known
   std::optional<Fingerprint> fingerprint;  // absent until it was asked everything
   std::string unfinished;                  // why it could not be asked everything the last time; empty: it was
-  std::map<std::string, int> failed_at;    // questions of an unfinished comparison: how often it answered 500
   std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
   bool alike = false;                      // it was compared and does as the reference, or need not be

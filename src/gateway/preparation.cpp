@@ -27,11 +27,16 @@ constexpr std::chrono::seconds kWatchInterval{5};
 constexpr std::chrono::seconds kElection{3};  // how long a better upstream may take to become the one to compare with
 constexpr int kSameFailures = 3;              // in a row at one question: it fails there each time
 
-// An answer with this status says what an upstream makes of a question, if only that it cannot be asked. One that is
-// not there, has no room, fails or does not take our key may say something else the next time.
-bool says_something(int status) {
+constexpr std::string_view kTokenize = "/tokenize", kApplyTemplate = "/apply-template";
+
+// An answer with this status says what an upstream makes of a question, if only that it cannot be asked, as behind a
+// proxy that lets some routes through. One that is not there, has no room, fails or does not take our key may say
+// something else the next time.
+bool says_something(std::string_view path, int status) {
   const Verdict verdict = verdict_of(status);
-  return verdict == Verdict::answer || verdict == Verdict::pass_on || status == 404 || status == 501;
+  const bool optional = path == kTokenize || path == kApplyTemplate;
+  return verdict == Verdict::answer || verdict == Verdict::pass_on || status == 404 || status == 501 ||
+         (optional && verdict == Verdict::refuse);
 }
 
 class Preparation {
@@ -50,7 +55,6 @@ class Preparation {
  private:
   // The object that a 200 answers with. An empty body: GET.
   asio::awaitable<std::optional<json::object>> ask_text(const char* path, std::string text);
-  void stumble(const char* path, const std::string& question);
   bool warmed(bool answered, const std::string& what);
   asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body) {
     return ask_text(path, body.empty() ? "" : json::serialize(body));
@@ -89,23 +93,21 @@ std::string text_at(const json::object& object, std::string_view pointer) {
 }
 
 asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* path, std::string text) {
-  const std::string question = comparing_ ? path + text : "";
-  Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, std::move(text));
+  Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
+  // A server may fail at the same question each time, as llama-server does at a chat that its template refuses: then
+  // that is all that it has to say.
+  for (int failures = 1; comparing_ && asked.status == 500 && failures < kSameFailures; ++failures) {
+    asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
+  }
   status_ = asked.status;
   why_ = status_ == 0 ? "no answer" : "status " + std::to_string(status_);
-  if (comparing_ && !says_something(status_)) stumble(path, question);
+  const bool each_time = status_ == 500;
+  if (comparing_ && each_time) gave_up_ = true;
+  if (comparing_ && !each_time && !says_something(path, status_)) stumbled_ = path + (": " + why_);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
   co_return std::move(value.get_object());
-}
-
-// A server may fail at the same question each time, as llama-server does at a chat that its template refuses: then that
-// is all that it has to say.
-void Preparation::stumble(const char* path, const std::string& question) {
-  const bool each_time = status_ == 500 && ++upstream_.failed_at[question] >= kSameFailures;
-  gave_up_ |= each_time;
-  if (!each_time) stumbled_ = path + (": " + why_);
 }
 
 asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::object body, bool chat, int tokens) {
@@ -231,7 +233,7 @@ asio::awaitable<void> Preparation::ask_version() {
 asio::awaitable<void> Preparation::ask_tokens() {
   for (size_t i = 0; i < std::size(kTexts); ++i) {
     json::object body{{"content", kTexts[i]}};
-    std::optional<json::object> answer = co_await ask("/tokenize", std::move(body));
+    std::optional<json::object> answer = co_await ask(kTokenize.data(), std::move(body));
     if (!answer || !answer->contains("tokens")) co_return;
     seen_["vocabulary/" + std::to_string(i)] = text_at(*answer, "/tokens");
   }
@@ -249,7 +251,7 @@ asio::awaitable<void> Preparation::ask_template() {
   const std::vector<json::array> all = chats();
   for (size_t i = 0; i < all.size(); ++i) {
     json::object body{{"messages", all[i]}};
-    std::optional<json::object> answer = co_await ask("/apply-template", std::move(body));
+    std::optional<json::object> answer = co_await ask(kApplyTemplate.data(), std::move(body));
     if (!answer || !answer->contains("prompt")) co_return;
     std::string text = text_at(*answer, "/prompt");
     if (!is_dated(text)) seen_["template/text/" + std::to_string(i)] = std::move(text);
@@ -297,7 +299,6 @@ void Preparation::conclude() {
     if (news) core_.note(upstream, {"cannot be compared now (", stumbled_, "): asked again"});
     return;
   }
-  upstream_.failed_at.clear();
   if (gave_up_ && upstream_.fingerprint) seen_.insert(upstream_.fingerprint->begin(), upstream_.fingerprint->end());
   // What it could not be asked its file may say.
   seen_.insert(upstream_.file_facts.begin(), upstream_.file_facts.end());
@@ -358,6 +359,14 @@ std::optional<size_t> instance_of(const Core& core, size_t upstream) {
   return std::nullopt;
 }
 
+bool is_being_prepared(const Core& core, size_t upstream) {
+  const auto& instances = core.dispatcher.instances();
+  for (size_t i = 0; i < instances.size(); ++i) {
+    if (instances[i].upstream == upstream && core.being_prepared[i]) return true;
+  }
+  return false;
+}
+
 // Compares again what could not be asked everything, and what has another version now.
 asio::awaitable<void> watch_parity(Core& core, size_t upstream) {
   asio::steady_timer timer(*core.io);
@@ -366,7 +375,7 @@ asio::awaitable<void> watch_parity(Core& core, size_t upstream) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
     const std::optional<size_t> instance = instance_of(core, upstream);
-    if (instance && !watched.unfinished.empty()) begin(core, *instance, false);
+    if (instance && !watched.unfinished.empty() && !is_being_prepared(core, upstream)) begin(core, *instance, false);
     // One that said nothing of its version when it was compared is not asked again.
     const std::string before = watched.version;
     if (before.empty() || !instance || !watched.unfinished.empty()) continue;

@@ -37,7 +37,10 @@ class OrElse {
  public:
   OrElse(boost::asio::io_context& io, Lost lost) : io_(io), lost_(std::move(lost)) {}
   OrElse(OrElse&& other) noexcept
-      : io_(other.io_), lost_(std::move(other.lost_)), armed_(std::exchange(other.armed_, false)) {}
+      : io_(other.io_),
+        lost_(std::move(other.lost_)),
+        exception_(std::move(other.exception_)),
+        armed_(std::exchange(other.armed_, false)) {}
   OrElse& operator=(OrElse&&) = delete;
   ~OrElse() {
     if (armed_ && !io_.stopped()) lost_(reason_of(exception_));
@@ -74,8 +77,11 @@ struct Again {
 template <class Body, class Lost>
 void go_on(boost::asio::io_context& io, std::shared_ptr<const Again<Body, Lost>> what,
            std::chrono::milliseconds pause) {
-  const auto again = [&io, what, pause](const Error& error) {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto again = [&io, what, longer = pause, begun](const Error& error) {
     what->lost(error);
+    const bool went_well = std::chrono::steady_clock::now() - begun > kLongestPause;
+    const std::chrono::milliseconds pause = went_well ? kFirstPause : longer;
     insist([&] {
       auto timer = std::make_shared<boost::asio::steady_timer>(io, pause);
       timer->async_wait([&io, what, pause, timer](boost::system::error_code ec) {
@@ -89,7 +95,8 @@ void go_on(boost::asio::io_context& io, std::shared_ptr<const Again<Body, Lost>>
 
 }  // namespace detail
 
-// Runs what must not end before it returns: when it is lost it is begun again, after a pause that doubles each time.
+// Runs what must not end before it returns: when it is lost it is begun again, after a pause that doubles each time,
+// and is short again after it went well for longer than that.
 // Does not throw.
 template <class Body, class Lost>
 void spawn_until_done(boost::asio::io_context& io, const Body& body, const Lost& lost) {

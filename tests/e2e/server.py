@@ -153,11 +153,14 @@ class Server:
 
     def cpu_seconds(self):
         """Of all threads that run, to the microsecond where the kernel counts so: what others do on the machine is not in it."""
-        try:
-            return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{self.pid}/task").glob("*/schedstat")) / 1e9
-        except OSError:
+        if not Path(f"/proc/{self.pid}/schedstat").exists():
             fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
             return sum(int(ticks) for ticks in fields[11:13]) / os.sysconf("SC_CLK_TCK")
+        nanoseconds = 0
+        for path in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):   # a thread that has ended meanwhile
+                nanoseconds += int(path.read_text().split()[0])
+        return nanoseconds / 1e9
 
     def snapshot(self):
         base = Path(f"/proc/{self.pid}")

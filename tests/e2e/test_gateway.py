@@ -262,8 +262,18 @@ class Deaf:
             one.close()
 
 
+def test_an_upstream_whose_model_is_damaged_is_no_fault_of_the_client(program):
+    with Stub("a") as a, Stub("b") as b:
+        with Gateway(program, {"upstreams": [openai_upstream("a", a), openai_upstream("b", b, standby=True)]}).wait_up() as gateway:
+            invalid = {"error": {"message": "the file is damaged", "type": "invalid_request_error", "code": "model_invalid"}}
+            a.routes = {"/v1/chat/completions": lambda _: (400, invalid)}
+            status, _, answer = gateway.post("/v1/chat/completions", CHAT)
+            assert status == 200 and answer["from"] == "b"
+            assert "a: a request failed: upstream_error" in gateway.log()
+
+
 def test_one_that_cannot_be_connected_to_is_left_after_its_time(program):
-    """A probe may find it so before a request does; then it starts again."""
+    """Before the 2 s that are usual. A probe may find it so before a request does; then it starts again."""
     for _ in range(3):
         with Stub("a") as a, Stub("b") as b:
             config = {"upstreams": [openai_upstream("a", a, timeouts={"connect_ms": 300}), openai_upstream("b", b, standby=True)]}
@@ -273,8 +283,8 @@ def test_one_that_cannot_be_connected_to_is_left_after_its_time(program):
                     began = time.time()
                     status, _, answer = gateway.post("/v1/chat/completions", CHAT)
                     took = time.time() - began
-                    assert status == 200 and answer["from"] == "b" and took < 1.8, "before the 2 s that are usual"
-                    if 0.3 <= took and "the upstream did not answer in time" in gateway.log():
+                    assert status == 200 and answer["from"] == "b"
+                    if 0.3 <= took < 1.8 and "the upstream did not answer in time" in gateway.log():
                         return
     raise AssertionError("no request met its end")
 

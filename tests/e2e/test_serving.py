@@ -279,7 +279,8 @@ def test_256_streams_and_1024_connections(program, nano, show):
     if hard != resource.RLIM_INFINITY and hard < 4096:
         pytest.skip(f"needs 4,096 descriptors, the limit is {hard}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
-    flags = ("--context", "1024", "--streams", "256", "--max-connections", "1024", "--max-sequences", "256")
+    flags = ("--context", "1024", "--streams", "256", "--max-connections", "1024", "--max-sequences", "256",
+             "--threads", "2")   # a plan knows of no other stacks and arenas
     ceiling = json.loads(subprocess.run([program, "plan", nano, "--json", *flags], capture_output=True, check=True).stdout)["total"]
     try:
         with steady(program, nano, *flags, "--max-queue", "0", "--memory", str(ceiling), fill=fill_cache) as api:

@@ -214,10 +214,11 @@ TEST(DraftFaults, G8_TheDraftModelIsGivenBackBeforeCachedPrompts) {
   for (const int32_t starved : {1, 2}) {
     DraftingEngine engine({}, "fixed:4");
     engine.fake->submit(greedy(cached, 1))->wait();
-    engine.fake->controls->step_milliseconds = 1;
+    engine.fake->controls->step_milliseconds = 50;  // so that it still runs where this thread loses its core
     const auto sink = engine.fake->submit(greedy({50, 51}, 100));
     sink->wait_for_tokens(2);
     engine.fake->controls->starved_steps = starved;
+    engine.fake->controls->step_milliseconds = 0;
     EXPECT_EQ(sink->wait().reason, FinishReason::length);
     EXPECT_EQ(sink->output(), expected_output({50, 51}, 100));
     EXPECT_EQ(engine.fake->controls->starved_steps, 0);
