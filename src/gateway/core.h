@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,16 @@ struct Upstream {
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
   bool alike = false;                      // it was compared and does as the reference, or need not be
   std::optional<bool> takes_ids;           // where it gets token ids: it does as it should; absent until it has shown
+};
+
+// A request whose answer is not whole yet.
+class Unanswered {
+ public:
+  // It gets no more than this: an answer, or the last event of one that has begun. Does not throw.
+  virtual void fail(const Error& error) = 0;
+
+ protected:
+  ~Unanswered() = default;
 };
 
 struct Core {
@@ -86,6 +97,7 @@ struct Core {
   std::vector<bool> metrics_count_drafts;                      // of each instance
   Metrics metrics;
   server::AccessLog log;
+  std::set<Unanswered*> unanswered;
   net::HttpServer* http = nullptr;
   boost::asio::io_context* io = nullptr;
   bool draining = false, closing = false;  // no new requests; the end: nothing new at all

@@ -35,14 +35,17 @@ void tell_of_loss(net::Exchange& exchange, const Error& error) {
   exchange.end(true);
 }
 
-class Forward : public std::enable_shared_from_this<Forward> {
+class Forward final : public Unanswered, public std::enable_shared_from_this<Forward> {
  public:
   Forward(Core& core, std::shared_ptr<net::Exchange> exchange, RequestFacts facts, size_t model)
       : core_(core), incoming_(core, std::move(exchange), std::move(facts), model), wake_(*core.io) {
     wish_.model = model;
     wish_.prefix = incoming_.facts.prefix;
     incoming_.has_speaker = [this] { cancel_others(); };
+    core_.unanswered.insert(this);
   }
+  Forward(const Forward&) = delete;
+  ~Forward() { core_.unanswered.erase(this); }
 
   void start() {
     incoming_.exchange->on_close([self = shared_from_this()] { self->leave(); });
@@ -67,7 +70,7 @@ class Forward : public std::enable_shared_from_this<Forward> {
   std::optional<Granted> take_free();
   void cancel_others();
   void leave();
-  void fail(const Error& error);
+  void fail(const Error& error) override;
 
   Core& core_;
   Incoming incoming_;

@@ -41,6 +41,10 @@ const char* state_name(Breaker::State state) {
   return kNames[static_cast<size_t>(state)];
 }
 
+Error shutting_down() {
+  return {ErrorKind::unavailable, "shutting_down", "the gateway is shutting down", ""};
+}
+
 net::HttpServerOptions http_options(const GatewayConfig& config) {
   net::HttpServerOptions out;
   out.host = config.host;
@@ -144,7 +148,7 @@ std::optional<HttpResponse> Gateway::State::screen(const HttpRequest& head) {
     return net::error_response(508, "loop_detected", "This request has come through this gateway before.");
   }
   if (route->json && core.draining) {
-    return server::error_response({ErrorKind::unavailable, "shutting_down", "the gateway is shutting down", ""});
+    return server::error_response(shutting_down());
   }
   return std::nullopt;
 }
@@ -398,7 +402,11 @@ void Gateway::drain(double seconds) {
            std::any_of(instances.begin(), instances.end(), [](const auto& instance) { return instance.running > 0; });
   };
   while (s.ask(busy) && s.core.now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  s.ask([&s] { return s.core.closing = true; });
+  const Error over = shutting_down();
+  s.ask([&] {
+    for (Unanswered* request : s.core.unanswered) request->fail(over);
+    return s.core.closing = true;
+  });
   s.supervisor.stop();
   s.http->stop(kFlushTime);
   for (const auto& engine : s.inside) engine->drain(0);

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway import CHAT, Gateway, openai_upstream
-from server import eventually
+from server import eventually, receive_all
 from stub_upstream import Stub
 
 STUB = str(Path(__file__).parent / "stub_upstream.py")
@@ -63,6 +63,27 @@ def test_a_program_dies_with_a_gateway_that_is_killed(program, tmp_path):
     gateway.process.kill()
     gateway.process.wait()
     assert eventually(lambda: not processes("sup2"), 5)
+
+
+@pytest.mark.beside
+def test_what_a_stop_cannot_wait_for_ends_with_an_error(program):
+    """After 30 seconds: an answer where none has begun, a last event where one has."""
+    with Stub("a") as a, Gateway(program, {"upstreams": [openai_upstream("a", a)]}).wait_up() as gateway:
+        def asking(mode, body):
+            already, a.mode = len(a.requests), mode
+            sock = gateway.connect()
+            sock.settimeout(60)
+            sock.sendall(gateway.post_bytes("/v1/chat/completions", body))
+            assert eventually(lambda: len(a.requests) > already)
+            return sock
+
+        with asking("hang", CHAT) as plain, asking("hang_after_first", STREAM) as stream:
+            begin = time.monotonic()
+            gateway.process.send_signal(signal.SIGTERM)
+            unanswered, cut = receive_all(plain), receive_all(stream)
+            assert gateway.process.wait(10) == 0 and 29 < time.monotonic() - begin < 45
+        assert b" 503 " in unanswered.split(b"\r\n")[0] and b'"shutting_down"' in unanswered
+        assert b'data: {"error"' in cut and b'"shutting_down"' in cut and b"[DONE]" not in cut
 
 
 def test_a_program_that_cannot_start_is_said_so(program, tmp_path):
