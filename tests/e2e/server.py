@@ -65,6 +65,16 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
+    def wait_draining(self):
+        """Waits until a signal to end has been heard, which takes a moment: nothing new is taken from then on."""
+        answer = None
+
+        def draining():
+            nonlocal answer
+            answer = self.get("/health")
+            return answer[0] == 503 and answer[2]["status"] == "draining"
+        assert eventually(draining), answer
+
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()
@@ -281,9 +291,9 @@ def receive_all(sock):
 
 
 def eventually(condition, timeout=10):
-    deadline = time.time() + timeout
-    while time.time() < deadline:
-        if condition():
-            return True
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(0.02)
-    return False
+    return True

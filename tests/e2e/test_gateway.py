@@ -558,7 +558,8 @@ def test_a_second_signal_ends_the_gateway_at_once(program):
             with send(gateway, CHAT):
                 assert eventually(lambda: a.requests, 5)
                 gateway.process.send_signal(signal.SIGTERM)
-                assert eventually(lambda: gateway.post("/v1/chat/completions", CHAT)[0] == 503, 5), "nothing new"
+                gateway.wait_draining()
+                assert gateway.post("/v1/chat/completions", CHAT)[0] == 503, "nothing new"
                 gateway.process.send_signal(signal.SIGTERM)
                 assert gateway.process.wait(10) == 128 + signal.SIGTERM
 
