@@ -132,3 +132,14 @@ def openai_upstream(name, stub, **more):
 
 
 CHAT = {"model": "default", "messages": [{"role": "user", "content": "one two three"}]}
+STREAM = CHAT | {"stream": True}
+
+
+def events(gateway, body, path="/v1/chat/completions"):
+    """(status, data of each event) of a stream."""
+    status, _, text = gateway.post(path, body)
+    return status, [line[6:] for line in text.split("\n") if line.startswith("data: ")] if isinstance(text, str) else text
+
+
+def code_of(answer):
+    return answer[0], answer[2]["error"]["code"]

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway import CHAT, Gateway, openai_upstream
+from gateway import CHAT, STREAM, Gateway, openai_upstream
 from server import eventually
 from stub_upstream import Stub
 
 STUB = str(Path(__file__).parent / "stub_upstream.py")
-STREAM = CHAT | {"stream": True}
 
 
 def started(name, attributes=None, **more):
