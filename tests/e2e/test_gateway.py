@@ -67,7 +67,8 @@ def test_a_slow_upstream_gets_a_competitor(hedged, body):
 def test_a_competitor_may_lose_fail_or_be_the_only_one_that_answers(hedged):
     a, b, gateway = hedged
     ask = lambda: gateway.post("/v1/chat/completions", CHAT)
-    assert ask()[2]["from"] == "a" and not b.requests, "fast enough"
+    alone = lambda: (b.requests.clear(), ask()[2]["from"] == "a" and not b.requests)[1]
+    assert eventually(alone), "fast enough, at least when the machine has time for it"
     a.first_delay, b.first_delay = 1, 5
     assert ask()[2]["from"] == "a" and len(b.requests) == 1
     b.first_delay, b.mode = 0, 500
@@ -88,9 +89,15 @@ def test_a_competitor_may_lose_fail_or_be_the_only_one_that_answers(hedged):
 def test_a_stream_that_outlasts_its_hedge_costs_no_time(hedged):
     a, b, gateway = hedged
     a.words, a.word_delay = ["word"] * 12, 0.1
-    before = gateway.cpu_seconds()
-    assert gateway.post("/v1/chat/completions", STREAM)[2].count('"content": "word ') == 12 and not b.requests
-    assert gateway.cpu_seconds() - before < 0.5, "whoever waits sleeps"
+
+    def alone():   # a busy machine may need longer for the first word than the hedge waits
+        b.requests.clear()
+        before = gateway.cpu_seconds()
+        text = gateway.post("/v1/chat/completions", STREAM)[2]
+        assert gateway.cpu_seconds() - before < 0.5, "whoever waits sleeps"
+        assert text.count('"content": "') == (12 if '"from": "a"' in text else 3)
+        return not b.requests
+    assert eventually(alone, 20)
 
 
 def test_names_of_a_request(single):
@@ -121,14 +128,9 @@ def test_waiting_requests_are_served_in_order_by_whoever_is_free(program):
     with Stub("a", first_delay=0.2) as a, Stub("b", first_delay=0.2) as b:
         config = {"upstreams": [openai_upstream("a", a, concurrent=1), openai_upstream("b", b, concurrent=1)]}
         with Gateway(program, config).wait_up() as gateway:
-            answers = []
-            threads = [threading.Thread(target=lambda: answers.append(gateway.post("/v1/chat/completions", CHAT)))
-                       for _ in range(6)]
-            began = time.time()
-            [t.start() for t in threads]
-            [t.join() for t in threads]
-            assert [a[0] for a in answers] == [200] * 6
-            assert time.time() - began < 1.0, "three rounds of 0.2 s"
+            one_by_one = gateway.seconds(3)
+            a.requests.clear(), b.requests.clear()
+            assert gateway.seconds(6, at_once=6) < 1.6 * one_by_one, "three rounds"
             assert len(a.requests) == len(b.requests) == 3
 
 
@@ -140,9 +142,14 @@ def test_a_client_that_does_not_read_holds_the_upstream_back(single):
     body = json.dumps(STREAM).encode()
     sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                  b"Content-Length: %d\r\n\r\n" % len(body) + body)
-    time.sleep(1)
+
+    def held_back():
+        sent = a.sent
+        time.sleep(1)
+        return 0 < sent == a.sent
+    assert eventually(held_back)
     assert gateway.snapshot()["rss"] - before < 4 << 20
-    assert 0 < a.sent < 600, "the upstream is not held back"
+    assert a.sent < 600, "the upstream is not held back"
     sock.close()
     assert eventually(lambda: a.disconnects, 2)
 

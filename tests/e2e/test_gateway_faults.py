@@ -13,7 +13,7 @@ import pytest
 
 from gateway import CHAT, STREAM, Gateway, code_of, events, openai_upstream, steady
 from server import eventually
-from stub_upstream import Stub
+from stub_upstream import Stub, reserved_port
 
 
 @pytest.fixture
@@ -230,10 +230,9 @@ def test_one_that_cannot_be_connected_to_is_left_after_its_time(program):
 
 
 def test_h6_a_loop_is_508(program):
-    with Stub("a") as a:
+    with reserved_port() as reserved:
         # A gateway whose upstream is itself: the port has to be known before it listens.
-        port = a.port
-        a.stop()
+        port = reserved.getsockname()[1]
         config = {"listen": f"127.0.0.1:{port}",
                   "upstreams": [{"name": "self", "kind": "openai", "url": f"http://127.0.0.1:{port}", "model": "default",
                                  "accept_differences": ["all"]}]}
@@ -270,8 +269,8 @@ def test_kill_under_load(program, tmp_path):
     """kill -9 of the preferred upstream at 50 requests/s: every request has its answer, and it comes back."""
     def start(port):
         return subprocess.Popen([sys.executable, str(Path(__file__).parent / "stub_upstream.py"), str(port), "a"])
-    with Stub("port") as taken:
-        port = taken.port
+    reserved = reserved_port()
+    port = reserved.getsockname()[1]
     process = start(port)
     try:
         with Stub("b") as b:
@@ -300,6 +299,7 @@ def test_kill_under_load(program, tmp_path):
     finally:
         process.kill()
         process.wait()
+        reserved.close()
 
 
 ROUTES = [("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/metrics"),
