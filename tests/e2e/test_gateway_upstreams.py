@@ -135,7 +135,7 @@ def test_an_administrators_drain_outlives_a_stop_for_want_of_memory(program, tmp
     """And the stop lets a stream that runs come to its end."""
     share = tmp_path / "share"
     share.write_text("0.3")
-    words = ["w"] * 30
+    words = ["w"] * 50   # all of this happens before the last
     big = started("big", {"words": words, "word_delay": 0.1}, bounded=False, timeouts={"stop_ms": 20000})
     config = {"log_dir": str(tmp_path), "pressure_source": f"file:{share}", "pressure": {"calm_ms": 500},
               "upstreams": [big, started("small", standby=True)]}
