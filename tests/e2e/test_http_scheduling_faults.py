@@ -39,11 +39,11 @@ def test_D3_ranges(api, field, value):
     body = json.dumps(complete(**{field: value}))
     took = []
     for _ in range(10):
-        began = time.monotonic()
+        began = api.cpu_seconds()
         answer = api.post("/v1/completions", body)
-        took.append(time.monotonic() - began)
+        took.append(api.cpu_seconds() - began)
         refused(answer, 400, param=field)
-    assert min(took) <= 0.05   # the others may have waited for a busy machine
+    assert min(took) <= 0.05
 
 
 def test_D4_prompt_lengths(api):
