@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from gateway import openai_upstream, steady  # noqa: E402
 from server import Server  # noqa: E402
+from stub_upstream import Stub  # noqa: E402
 
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -130,3 +132,21 @@ def api(warm):
     warm.before = warm.snapshot()
     yield warm
     warm.unharmed()
+
+
+@pytest.fixture
+def pair(program):
+    """Two stubs, the first preferred, and a gateway in front."""
+    with Stub("a") as a, Stub("b") as b:
+        config = {"upstreams": [openai_upstream("a", a), openai_upstream("b", b, standby=True)]}
+        with steady(program, config, a, b) as gateway:
+            yield a, b, gateway
+
+
+@pytest.fixture
+def single(program):
+    """A stub that has half a second for its first byte, and a gateway in front."""
+    with Stub("a") as a:
+        config = {"upstreams": [openai_upstream("a", a, timeouts={"first_byte_ms": 500})]}
+        with steady(program, config, a) as gateway:
+            yield a, gateway

@@ -14,6 +14,7 @@ import http.server
 import json
 import re
 import threading
+import time
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -36,6 +37,7 @@ class Faults:
     fail_bodies: int = 0               # so many 503 before bodies work
     expire_after: int = -1             # the signed URL stops working after so many body requests
     delay: float = 0.0                 # seconds between blocks of a body
+    hold_after: int = -1               # bodies after so many hang for as long as this says so
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -196,6 +198,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if cut:
             data = data[:-cut]
             self.close_connection = True
+        while 0 <= faults.hold_after < number:
+            time.sleep(0.01)
         for at in range(0, len(data), FakeHub.BLOCK):
             self.wfile.write(data[at:at + FakeHub.BLOCK])
             if faults.delay:

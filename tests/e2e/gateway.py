@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from server import MIB, Server, eventually, receive_all
@@ -52,6 +54,15 @@ class Gateway(Server):
     def upstreams(self):
         return {u["name"]: u for u in self.admin("GET", "/admin/upstreams")[2]["upstreams"]}
 
+    def seconds(self, count, at_once=1):
+        """Until so many chats are answered."""
+        with ThreadPoolExecutor(at_once) as pool:
+            began = time.monotonic()
+            answers = list(pool.map(lambda _: self.post("/v1/chat/completions", CHAT)[0], range(count)))
+            took = time.monotonic() - began
+        assert answers == [200] * count
+        return took
+
     # What every fault must leave behind (INV of the fault list)
 
     def idle(self, timeout=10):
@@ -94,7 +105,7 @@ class Gateway(Server):
         assert self.idle(), self.upstreams()
         for what in ("fds", "threads"):
             assert eventually(lambda: self.snapshot()[what] <= self.before[what]), (what, self.before, self.snapshot())
-        assert self.snapshot()["rss"] <= self.before["rss"] + 16 * MIB, "rss"
+        assert eventually(lambda: self.snapshot()["rss"] <= self.before["rss"] + 16 * MIB), "rss"
 
     def kill(self):
         if self.process.poll() is None:
@@ -122,7 +133,7 @@ def steady(program, config, *stubs):
             for name in ("mode", "words", "first_delay", "word_delay", "routes", "healthy"):
                 setattr(stub, name, attributes[name])
             if not stub.thread.is_alive():
-                stub.__enter__()
+                stub.start()
         assert eventually(lambda: gateway.canary() == gateway.first_canary, 15), gateway.log()
         gateway.unharmed()
 
@@ -132,3 +143,14 @@ def openai_upstream(name, stub, **more):
 
 
 CHAT = {"model": "default", "messages": [{"role": "user", "content": "one two three"}]}
+STREAM = CHAT | {"stream": True}
+
+
+def events(gateway, body, path="/v1/chat/completions"):
+    """(status, data of each event) of a stream."""
+    status, _, text = gateway.post(path, body)
+    return status, [line[6:] for line in text.split("\n") if line.startswith("data: ")] if isinstance(text, str) else text
+
+
+def code_of(answer):
+    return answer[0], answer[2]["error"]["code"]

@@ -65,6 +65,16 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
+    def wait_draining(self):
+        """Waits until a signal to end has been heard, which takes a moment: nothing new is taken from then on."""
+        answer = None
+
+        def draining():
+            nonlocal answer
+            answer = self.get("/health")
+            return answer[0] == 503 and answer[2]["status"] == "draining"
+        assert eventually(draining), answer
+
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()
@@ -189,7 +199,11 @@ class Server:
 
     def healthy_within(self, seconds):
         began = time.monotonic()
-        assert self.get("/health", timeout=2 * seconds)[0] == 200
+        try:
+            status = self.get("/health", timeout=2 * seconds)[0]
+        except TimeoutError:
+            return False
+        assert status == 200
         return time.monotonic() - began <= seconds
 
     def unharmed(self):
@@ -200,7 +214,7 @@ class Server:
         assert self.metric("martlet_pages_used") == 0
         for what in ("fds", "threads"):
             assert eventually(lambda: self.snapshot()[what] <= self.before[what]), what
-        assert self.snapshot()["rss"] <= self.before["rss"] + 16 * MIB, "rss"
+        assert eventually(lambda: self.snapshot()["rss"] <= self.before["rss"] + 16 * MIB), "rss"
         assert hashlib.sha256(self.model.read_bytes()).hexdigest() == self.model_hash
 
 
@@ -281,9 +295,9 @@ def receive_all(sock):
 
 
 def eventually(condition, timeout=10):
-    deadline = time.time() + timeout
-    while time.time() < deadline:
-        if condition():
-            return True
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(0.02)
-    return False
+    return True

@@ -5,9 +5,18 @@ In a test: `with Stub("a") as stub:`, then set its attributes while it runs. As 
 """
 import asyncio
 import json
+import socket
 import sys
 import threading
 import time
+
+
+def reserved_port(port=0):
+    """A socket that keeps a port for whoever listens there with SO_REUSEADDR: nobody else is given it, nor calls from it."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    return sock
 
 
 class Stub:
@@ -37,14 +46,20 @@ class Stub:
     # Life
 
     def __enter__(self):
-        ready = threading.Event()
-        self.thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
-        self.thread.start()
-        ready.wait(10)
+        self.reserved = reserved_port(self.port)   # until the end, also while it is stopped
+        self.port = self.reserved.getsockname()[1]
+        self.start()
         return self
 
     def __exit__(self, *_):
         self.stop()
+        self.reserved.close()
+
+    def start(self):
+        ready = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self.thread.start()
+        assert ready.wait(30)
 
     def stop(self):
         if self.thread.is_alive():

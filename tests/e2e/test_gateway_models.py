@@ -7,12 +7,11 @@ import openai
 import pytest
 
 from conftest import CHATML
-from gateway import CHAT, Gateway, openai_upstream
+from gateway import CHAT, STREAM, Gateway, openai_upstream
 from model_folder import write_model_folder
 from server import eventually
 from stub_upstream import Stub
 
-STREAM = CHAT | {"stream": True}
 STOPS = [259, 260]  # of the small model: <|im_end|>, and <|endoftext|> by its name
 
 

@@ -81,6 +81,6 @@ def test_a_hang_would_be_seen(program, nano):
     with Server(program, nano, "--context", "512") as server:
         server.warm()
         server.process.send_signal(signal.SIGSTOP)
-        with pytest.raises(OSError):
+        with pytest.raises(AssertionError, match="health"):
             server.unharmed()
         server.process.send_signal(signal.SIGCONT)

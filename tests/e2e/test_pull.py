@@ -10,6 +10,7 @@ import time
 
 import pytest
 from fake_hub import COMMIT, FakeHub
+from server import eventually
 
 pytestmark = pytest.mark.beside
 MARTLET = os.environ.get("MARTLET", str(pathlib.Path(__file__).parents[2] / "build/release/martlet"))
@@ -189,7 +190,7 @@ def test_F2_verified_parts_are_kept(hub, martlet, tmp_path):
 
 def test_F2_chunks_damaged_on_disk_are_fetched_again_and_only_those(hub, martlet, tmp_path):
     digest = hub.add(REPOSITORY, "model.gguf", DATA)
-    hub.faults.delay = 0.005
+    hub.faults.hold_after = 12   # of 25 chunks
     process = subprocess.Popen([MARTLET, "pull", REPOSITORY], env=martlet.environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     wait_for_journal(cache(tmp_path) / "blobs" / f"{digest}.part-journal", 6)
@@ -199,7 +200,7 @@ def test_F2_chunks_damaged_on_disk_are_fetched_again_and_only_those(hub, martlet
     with open(cache(tmp_path) / "blobs" / f"{digest}.part", "r+b") as part:
         part.seek(done[0] * MIB + 17)
         part.write(b"\0damage\0")
-    hub.faults.delay, hub.requests[:] = 0, []
+    hub.faults.hold_after, hub.requests[:] = -1, []
     assert martlet("pull", REPOSITORY).returncode == 0
     fetched = {begin // MIB for begin, _ in hub.body_ranges()}
     assert done[0] in fetched and not fetched & set(done[1:])
@@ -211,10 +212,7 @@ def journaled(path):
 
 
 def wait_for_journal(path, chunks):
-    deadline = time.monotonic() + 30
-    while len(journaled(path)) < chunks:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    assert eventually(lambda: len(journaled(path)) >= chunks, 30)
 
 
 def test_F3_killed_at_twenty_points(hub, martlet, tmp_path):
@@ -325,14 +323,12 @@ def test_token_file_and_bad_tokens(hub, martlet, tmp_path):
 
 def test_two_at_once(hub, martlet, tmp_path):
     hub.add(REPOSITORY, "model.gguf", DATA)
-    hub.faults.delay = 0.01
+    hub.faults.hold_after = 0
     first = subprocess.Popen([MARTLET, "pull", REPOSITORY], env=martlet.environment, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 10
-    while not hub.body_ranges() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert eventually(hub.body_ranges, 30)
     failed(martlet("pull", REPOSITORY), 5, "file_busy")
-    hub.faults.delay = 0
+    hub.faults.hold_after = -1
     assert first.wait(60) == 0
 
 

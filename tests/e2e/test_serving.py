@@ -216,16 +216,13 @@ def test_D16_killed_fifty_times(program, tmp_path, show):
 
 
 def test_per_key_limit(program, nano):
-    flags = ("--context", "4096", "--api-key", "alpha,beta", "--max-key-requests", "2")
-    with steady(program, nano, *flags, key="alpha") as api:
-        held = [load.Stream(api.port, {"prompt": "Hi", "max_tokens": 4000, "ignore_eos": True}, "alpha") for _ in range(2)]
+    flags = ("--context", "32768", "--streams", "1", "--api-key", "alpha,beta", "--max-key-requests", "2")
+    endless = {"prompt": "Hi", "max_tokens": 30000, "stream": True, "ignore_eos": True}
+    with steady(program, nano, *flags, key="alpha") as api, api.reading(endless), api.reading(endless):
         assert eventually(lambda: api.metric("martlet_requests_running") == 2)
         status, fields, body = api.post("/v1/completions", ids([50], max_tokens=1))
         assert (status, body["error"]["code"]) == (429, "tenant_limit") and "retry-after" in fields
         assert api.post("/v1/completions", ids([50], max_tokens=1), headers={"Authorization": "Bearer beta"})[0] == 200
-        for stream in held:
-            stream.close()
-        assert api.idle()
 
 
 def test_G7_sixteen_full_streams_in_a_cache_of_one(program, nano, show):

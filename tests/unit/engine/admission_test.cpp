@@ -83,7 +83,7 @@ TEST(Admission, PreemptedSequencesEndToo) {
 
 TEST(Admission, OneTenantCannotHoldEveryPlace) {
   FakeEngine fake({.max_sequences = 2, .max_queue = 6, .max_tenant_requests = 3});
-  fake.controls->step_milliseconds = 5;
+  fake.controls->step_milliseconds = kUnhurried;
   const auto ask = [&](int32_t tenant) {
     Request request = greedy({1, 2}, 60);
     request.tenant = tenant;

@@ -214,7 +214,7 @@ TEST(DraftFaults, G8_TheDraftModelIsGivenBackBeforeCachedPrompts) {
   for (const int32_t starved : {1, 2}) {
     DraftingEngine engine({}, "fixed:4");
     engine.fake->submit(greedy(cached, 1))->wait();
-    engine.fake->controls->step_milliseconds = 50;  // so that it still runs where this thread loses its core
+    engine.fake->controls->step_milliseconds = kUnhurried;
     const auto sink = engine.fake->submit(greedy({50, 51}, 100));
     sink->wait_for_tokens(2);
     engine.fake->controls->starved_steps = starved;
@@ -230,7 +230,7 @@ TEST(DraftFaults, G8_TheDraftModelIsGivenBackBeforeCachedPrompts) {
 
 TEST(DraftFaults, D11_CancelledWhileItDrafts) {
   DraftingEngine engine({}, "fixed:8");
-  engine.behaviour->stall_milliseconds = 2;
+  engine.behaviour->stall_milliseconds = kUnhurried;
   const auto other = engine.fake->submit(greedy({9, 9}, 60));
   const auto sink = std::make_shared<RecordingSink>();
   const RequestId id = engine.fake->submit(greedy({3, 4}, 120), sink);

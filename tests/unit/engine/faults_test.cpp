@@ -58,7 +58,7 @@ TEST(EngineFaults, BadFieldsAreNamed) {
 
 TEST(EngineFaults, D11_CancelFreesPagesAndTheQueuedDeadNeverRun) {
   FakeEngine fake({.max_sequences = 1});
-  fake.controls->step_milliseconds = 2;
+  fake.controls->step_milliseconds = kUnhurried;
   auto running = std::make_shared<RecordingSink>(), queued = std::make_shared<RecordingSink>();
   const RequestId first = fake.submit(greedy({1, 2, 3}, 120), running);
   running->wait_for_tokens(2);
@@ -119,7 +119,7 @@ TEST(EngineFaults, G5_WhoeverCannotBeAdmittedForWantOfMemoryEndsBeforeTheOthers)
 
 TEST(EngineFaults, A12_ChangedFileFailsEverythingAndTakesNothingMore) {
   FakeEngine fake;
-  fake.controls->step_milliseconds = 1;
+  fake.controls->step_milliseconds = kUnhurried;
   const auto running = fake.submit(greedy({1, 2, 3}, 120));
   running->wait_for_tokens(1);
   fake.controls->weights_intact = false;
@@ -143,11 +143,12 @@ TEST(EngineFaults, A12_ChangedFileIsNoticedWhenIdle) {
 
 TEST(EngineFaults, DeviceErrorFailsTheRequestsOfThatStepOnly) {
   FakeEngine fake({.max_sequences = 2});
-  fake.controls->step_milliseconds = 2;
+  fake.controls->step_milliseconds = kUnhurried;
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (Token t = 0; t < 4; ++t) sinks.push_back(fake.submit(greedy({t}, 30)));
   sinks[1]->wait_for_tokens(3);
   fake.controls->fail_next_step = true;
+  fake.controls->step_milliseconds = 0;
   EXPECT_EQ(sinks[0]->wait().error->code, "device_error");
   EXPECT_EQ(sinks[1]->wait().error->code, "device_error");
   for (const Token t : {2, 3}) {
@@ -158,7 +159,7 @@ TEST(EngineFaults, DeviceErrorFailsTheRequestsOfThatStepOnly) {
 
 TEST(EngineFaults, LostDeviceFailsEverythingAndTakesNothingMore) {
   FakeEngine fake({.max_sequences = 1});
-  fake.controls->step_milliseconds = 1;
+  fake.controls->step_milliseconds = kUnhurried;
   const auto running = fake.submit(greedy({1, 2, 3}, 120)), queued = fake.submit(greedy({4}, 1));
   running->wait_for_tokens(1);
   fake.controls->lose_device = true;
@@ -180,7 +181,7 @@ TEST(EngineFaults, WhatTheBackendGoesWithoutIsTold) {
 
 TEST(EngineFaults, QueueFull) {
   FakeEngine fake({.max_sequences = 1, .max_queue = 2});
-  fake.controls->step_milliseconds = 5;
+  fake.controls->step_milliseconds = kUnhurried;
   const auto running = fake.submit(greedy({1}, 100));
   running->wait_for_tokens(1);
   fake.submit(greedy({2}, 1));
@@ -203,7 +204,7 @@ TEST(EngineFaults, D15_DrainLetsTheRunningFinishAndRefusesNew) {
 
 TEST(EngineFaults, D15_DrainCancelsWhatIsNotDoneInTime) {
   FakeEngine fake;
-  fake.controls->step_milliseconds = 10;
+  fake.controls->step_milliseconds = kUnhurried;
   const auto sink = fake.submit(greedy({1}, 127));
   fake.engine->drain(0.05);
   EXPECT_TRUE(sink->finished());
@@ -214,7 +215,7 @@ TEST(EngineFaults, DestructionEndsWhatStillRuns) {
   std::shared_ptr<RecordingSink> sink;
   {
     FakeEngine fake;
-    fake.controls->step_milliseconds = 5;
+    fake.controls->step_milliseconds = kUnhurried;
     sink = fake.submit(greedy({1}, 127));
   }
   EXPECT_EQ(sink->wait().reason, FinishReason::cancelled);

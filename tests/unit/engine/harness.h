@@ -13,6 +13,9 @@
 
 namespace martlet {
 
+// Milliseconds of a step, where a request must still run when a thread that lost its core comes back to it.
+inline constexpr int kUnhurried = 50;
+
 class RecordingSink : public RequestSink {
  public:
   void on_tokens(std::span<const Emitted> tokens) override {

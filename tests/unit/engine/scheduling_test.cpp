@@ -1,4 +1,5 @@
 #include "engine/harness.h"
+#include "engine/manual_engine.h"
 
 namespace martlet {
 namespace {
@@ -46,14 +47,13 @@ INSTANTIATE_TEST_SUITE_P(Scheduling, AnyShape,
                                          FakeEngineOptions{16, 8, 128, 32, 512}, FakeEngineOptions{16, 11, 128, 3, 5}));
 
 TEST(Scheduling, DecodingGoesOnBesideALongPrompt) {
-  FakeEngine fake({.context = 128, .prefill_chunk = 4});
-  fake.controls->step_milliseconds = 2;
+  ManualEngine engine({.prefill_chunk = 4});
   std::mt19937 random(1);
-  const auto stream = fake.submit(greedy({1, 2, 3}, 100));
-  stream->wait_for_tokens(1);
-  const auto prompt = fake.submit(greedy(random_tokens(random, 100), 1));
+  const auto stream = engine.submit(greedy({1, 2, 3}, 100));
+  while (stream->emitted().empty()) engine.step();
+  const auto prompt = engine.submit(greedy(random_tokens(random, 100), 1));
   const size_t before = stream->emitted().size();
-  prompt->wait();
+  while (!prompt->finished()) ASSERT_TRUE(engine.step());
   // 25 chunks of 4 rows: the stream got a token in each of those steps.
   EXPECT_GE(stream->emitted().size(), before + 20);
 }
@@ -74,23 +74,23 @@ TEST(Scheduling, PrefixIsAdoptedAndTheAnswerIsTheSame) {
 }
 
 TEST(Scheduling, PrefixIsAdoptedWhileItsOwnerRuns) {
-  FakeEngine fake;
-  fake.controls->step_milliseconds = 1;
+  ManualEngine engine({});
   std::mt19937 random(4);
   const std::vector<Token> prompt = random_tokens(random, 24);
-  const auto owner = fake.submit(greedy(prompt, 90));
-  owner->wait_for_tokens(1);
-  const auto other = fake.submit(greedy(prompt, 3));
+  const auto owner = engine.submit(greedy(prompt, 90));
+  while (owner->emitted().empty()) engine.step();
+  const auto other = engine.submit(greedy(prompt, 3));
+  while (!other->finished()) ASSERT_TRUE(engine.step());
   EXPECT_EQ(other->wait().usage.cached_tokens, 23);
   EXPECT_EQ(other->output(), expected_output(prompt, 3));
   EXPECT_FALSE(owner->finished());
-  owner->wait();
+  engine.run();
   EXPECT_EQ(owner->output(), expected_output(prompt, 90));
 }
 
 TEST(Scheduling, G8_DroppedPrefixesAreComputedAnewAndStreamsGoOn) {
   FakeEngine fake;
-  fake.controls->step_milliseconds = 1;
+  fake.controls->step_milliseconds = kUnhurried;
   std::mt19937 random(5);
   const std::vector<Token> gone = random_tokens(random, 50), kept = random_tokens(random, 24);
   fake.submit(greedy(gone, 2))->wait();
@@ -99,6 +99,7 @@ TEST(Scheduling, G8_DroppedPrefixesAreComputedAnewAndStreamsGoOn) {
   EXPECT_GT(fake.stats_when([](const EngineStats& s) { return s.pages_cached > 0; }).pages_cached, 0);
   fake.engine->drop_prompt_cache();
   fake.stats_when([](const EngineStats& s) { return s.pages_cached == 0; });
+  fake.controls->step_milliseconds = 0;
   const auto again = fake.submit(greedy(gone, 2));
   EXPECT_EQ(again->wait().usage.cached_tokens, 0);
   EXPECT_EQ(again->output(), expected_output(gone, 2));

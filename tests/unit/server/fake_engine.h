@@ -40,9 +40,12 @@ class FakeEngine final : public Engine {
     if (running_.count(id)) ++cancelled, running_[id].cancelled = true;
   }
   void drain(double seconds) override {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     std::unique_lock lock(mutex_);
     draining_ = true;
+    lock.unlock();
+    while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    lock.lock();
     while (!running_.empty()) {
       if (std::chrono::steady_clock::now() >= end) {
         for (auto& [id, each] : running_) each.cancelled = true;
@@ -64,6 +67,7 @@ class FakeEngine final : public Engine {
   int32_t vocabulary() const override { return 258; }
 
   std::atomic<bool> full{false};
+  std::atomic<bool> held{false};  // no request goes on, and the time for a drain does not run, while it is set
   std::atomic<int> cancelled{0}, cache_drops{0};
   Request last_request;  // under no lock: look when nothing is running
 
@@ -126,7 +130,7 @@ class FakeEngine final : public Engine {
 
   void loop() {
     while (!stop_) {
-      {
+      if (!held) {
         std::lock_guard lock(mutex_);
         for (auto it = running_.begin(); it != running_.end();) {
           std::vector<Emitted> out;

@@ -327,7 +327,7 @@ TEST(ModelsOverHttp, G8_WhenMemoryIsCriticalModelsThatNobodyUsesAreUnloaded) {
   EXPECT_EQ(f.complete("b").status, 200);
   Client client(f.port);
   client.send(request_bytes("POST", "/v1/completions",
-                            R"({"prompt":"ab","model":"a","stream":true,"ignore_eos":true,"max_tokens":300})"));
+                            R"({"prompt":"ab","model":"a","stream":true,"ignore_eos":true,"max_tokens":600})"));
   ASSERT_NE(client.receive("data: ").find("data: "), std::string::npos);
   EXPECT_EQ(state("a"), "loaded");
   ASSERT_TRUE(under("some"));
