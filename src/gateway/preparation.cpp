@@ -32,8 +32,7 @@ constexpr std::string_view kTokenize = "/tokenize", kApplyTemplate = "/apply-tem
 // An answer with this status says what an upstream makes of a question, if only that it cannot be asked, as behind a
 // proxy that lets some routes through. One that is not there, has no room, fails or does not take our key may say
 // something else the next time.
-bool says_something(std::string_view path, int status) {
-  const Verdict verdict = verdict_of(status);
+bool says_something(std::string_view path, int status, Verdict verdict) {
   const bool optional = path == kTokenize || path == kApplyTemplate;
   return verdict == Verdict::answer || verdict == Verdict::pass_on || status == 404 || status == 501 ||
          (optional && verdict == Verdict::refuse);
@@ -78,8 +77,8 @@ class Preparation {
   Upstream& upstream_;
   const std::shared_ptr<net::HttpPeer> peer_;
   Fingerprint seen_;
-  int status_ = 0;   // of the last answer; 0: there was none
-  std::string why_;  // it was no good one
+  Verdict verdict_ = Verdict::fail;  // on the last answer, or that there was none
+  std::string why_;                  // it was no good one
   bool comparing_ = false, gave_up_ = false;
   std::string stumbled_;  // why the comparison cannot go on now; empty: it can
 };
@@ -99,11 +98,11 @@ asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* p
   for (int failures = 1; comparing_ && asked.status == 500 && failures < kSameFailures; ++failures) {
     asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
   }
-  status_ = asked.status;
-  why_ = status_ == 0 ? "no answer" : "status " + std::to_string(status_);
-  const bool each_time = status_ == 500;
+  verdict_ = verdict_of(asked);
+  why_ = asked.status == 0 ? "no answer" : "status " + std::to_string(asked.status);
+  const bool each_time = asked.status == 500;
   if (comparing_ && each_time) gave_up_ = true;
-  if (comparing_ && !each_time && !says_something(path, status_)) stumbled_ = path + (": " + why_);
+  if (comparing_ && !each_time && !says_something(path, asked.status, verdict_)) stumbled_ = path + (": " + why_);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
@@ -117,7 +116,7 @@ asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::ob
   body["max_tokens"] = tokens;
   body["temperature"] = 0;
   std::string text = json::serialize(body);
-  status_ = 0;
+  verdict_ = Verdict::fail;
   why_.clear();
   if (ids) {
     auto make = [model = upstream_.text, text, chat, context = config.context] {
@@ -193,8 +192,7 @@ asio::awaitable<void> Preparation::try_ids() {
   }
   // Only what the request itself was answered with says something of ids: one that is not there or busy, that fails, or
   // does not know our key, model or path (yet) may do well with them.
-  const Verdict verdict = verdict_of(status_);
-  const bool has_said = verdict == Verdict::answer || verdict == Verdict::pass_on;
+  const bool has_said = verdict_ == Verdict::answer || verdict_ == Verdict::pass_on;
   const char* wrong = said || !has_said ? "" : "takes no token ids";
   const auto sent = file.find(chat ? "template/tokens/0" : "bos/tokens");
   if (said && sent != file.end() && !said->prompt_tokens.empty() && said->prompt_tokens != sent->second) {

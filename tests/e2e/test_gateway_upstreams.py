@@ -297,6 +297,18 @@ def test_an_upstream_that_stumbles_while_it_is_compared_is_neither_trusted_nor_l
             assert differences("b") == ["vocabulary", "unfinished"]
 
 
+def test_an_upstream_whose_model_is_damaged_has_not_been_compared(program):
+    """What it says then says nothing of what it does with a prompt."""
+    invalid = {"error": {"message": "the file is damaged", "type": "invalid_request_error", "code": "model_invalid"}}
+    with Stub("a") as a, Stub("b", routes={"/v1/chat/completions": lambda _: (400, invalid)}) as b:
+        config = {"upstreams": [openai_upstream(s.name, s, accept_differences=[]) for s in (a, b)]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            assert eventually(lambda: gateway.upstreams()["b"]["differences"] == ["unfinished"], 10), gateway.upstreams()["b"]
+            assert gateway.upstreams()["b"]["apart"]
+            b.routes = {}
+            assert eventually(lambda: not gateway.upstreams()["b"]["apart"], 15)
+
+
 def test_a_date_in_a_prompt_is_no_difference(program):
     """Of two that are asked on two days."""
     def template(day):
