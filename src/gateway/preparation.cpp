@@ -347,22 +347,24 @@ void begin(Core& core, size_t instance, bool cold) {
       [&core, instance, peer = core.peers[instance], occasion] { return run(core, instance, peer, occasion); });
 }
 
-// An instance that can be asked now.
-std::optional<size_t> instance_of(const Core& core, size_t upstream) {
-  const auto& instances = core.dispatcher.instances();
-  for (size_t i = 0; i < instances.size(); ++i) {
-    const bool up = instances[i].breaker.is_up() && core.peers[i];
-    if (instances[i].upstream == upstream && up && !core.being_prepared[i]) return i;
-  }
-  return std::nullopt;
-}
+struct Instances {
+  std::optional<size_t> idle;   // one that can be asked now
+  bool being_prepared = false;  // any of them
+};
 
-bool is_being_prepared(const Core& core, size_t upstream) {
+Instances instances_of(const Core& core, size_t upstream) {
+  Instances out;
   const auto& instances = core.dispatcher.instances();
   for (size_t i = 0; i < instances.size(); ++i) {
-    if (instances[i].upstream == upstream && core.being_prepared[i]) return true;
+    if (instances[i].upstream != upstream) continue;
+    const bool up = instances[i].breaker.is_up() && core.peers[i];
+    if (core.being_prepared[i]) {
+      out.being_prepared = true;
+    } else if (up && !out.idle) {
+      out.idle = i;
+    }
   }
-  return false;
+  return out;
 }
 
 // Compares again what could not be asked everything, and what has another version now.
@@ -372,8 +374,9 @@ asio::awaitable<void> watch_parity(Core& core, size_t upstream) {
   while (!core.closing) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
-    const std::optional<size_t> instance = instance_of(core, upstream);
-    if (instance && !watched.unfinished.empty() && !is_being_prepared(core, upstream)) begin(core, *instance, false);
+    const Instances instances = instances_of(core, upstream);
+    const std::optional<size_t> instance = instances.idle;
+    if (instance && !watched.unfinished.empty() && !instances.being_prepared) begin(core, *instance, false);
     // One that said nothing of its version when it was compared is not asked again.
     const std::string before = watched.version;
     if (before.empty() || !instance || !watched.unfinished.empty()) continue;
@@ -390,7 +393,7 @@ asio::awaitable<void> watch_ids(Core& core, size_t upstream) {
   while (!core.closing) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
-    const std::optional<size_t> instance = instance_of(core, upstream);
+    const std::optional<size_t> instance = instances_of(core, upstream).idle;
     if (!instance || core.upstreams[upstream].takes_ids.value_or(false)) continue;
     Preparation preparation(core, *instance);
     co_await preparation.try_ids();
