@@ -28,6 +28,9 @@ std::vector<std::string> differences(const Fingerprint& a, const Fingerprint& b)
 // A "stop" answer: "finish_reason|text". They differ when one goes on where the other has ended.
 bool stops_alike(std::string_view a, std::string_view b);
 
+// Takes over the answers that were given before to those questions, which were given up this time.
+void carry_over(Fingerprint& now, const Fingerprint& before, const std::vector<std::string>& given_up);
+
 // Those of `found` that the user has not accepted; "all" accepts every one.
 std::vector<std::string> not_accepted(std::vector<std::string> found, const std::vector<std::string>& accepted);
 

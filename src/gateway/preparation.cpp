@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <optional>
 
 #include <boost/asio/as_tuple.hpp>
@@ -70,6 +71,8 @@ class Preparation {
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
   asio::awaitable<void> ask_completion();
+  // Whether the last question, to which these belong, was given up: then the next one is asked all the same.
+  bool gave_up(std::vector<std::string> questions);
   void conclude();
 
   Core& core_;
@@ -79,8 +82,10 @@ class Preparation {
   Fingerprint seen_;
   Verdict verdict_ = Verdict::fail;  // on the last answer, or that there was none
   std::string why_;                  // it was no good one
-  bool comparing_ = false, gave_up_ = false;
-  std::string stumbled_;  // why the comparison cannot go on now; empty: it can
+  bool comparing_ = false;
+  bool fails_each_time_ = false;       // at the last question
+  std::vector<std::string> given_up_;  // questions at which it does
+  std::string stumbled_;               // why the comparison cannot go on now; empty: it can
 };
 
 std::string text_at(const json::object& object, std::string_view pointer) {
@@ -100,9 +105,9 @@ asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* p
   }
   verdict_ = verdict_of(asked);
   why_ = asked.status == 0 ? "no answer" : "status " + std::to_string(asked.status);
-  const bool each_time = asked.status == 500;
-  if (comparing_ && each_time) gave_up_ = true;
-  if (comparing_ && !each_time && !says_something(path, asked.status, verdict_)) stumbled_ = path + (": " + why_);
+  fails_each_time_ = comparing_ && asked.status == 500;
+  if (comparing_ && !fails_each_time_ && !says_something(path, asked.status, verdict_))
+    stumbled_ = path + (": " + why_);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
@@ -117,6 +122,7 @@ asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::ob
   body["temperature"] = 0;
   std::string text = json::serialize(body);
   verdict_ = Verdict::fail;
+  fails_each_time_ = false;
   why_.clear();
   if (ids) {
     auto make = [model = upstream_.text, text, chat, context = config.context] {
@@ -232,8 +238,12 @@ asio::awaitable<void> Preparation::ask_tokens() {
   for (size_t i = 0; i < std::size(kTexts); ++i) {
     json::object body{{"content", kTexts[i]}};
     std::optional<json::object> answer = co_await ask(kTokenize.data(), std::move(body));
-    if (!answer || !answer->contains("tokens")) co_return;
-    seen_["vocabulary/" + std::to_string(i)] = text_at(*answer, "/tokens");
+    std::string question = "vocabulary/" + std::to_string(i);
+    if (answer && answer->contains("tokens")) {
+      seen_[std::move(question)] = text_at(*answer, "/tokens");
+    } else if (!gave_up({question})) {
+      co_return;
+    }
   }
 }
 
@@ -250,9 +260,13 @@ asio::awaitable<void> Preparation::ask_template() {
   for (size_t i = 0; i < all.size(); ++i) {
     json::object body{{"messages", all[i]}};
     std::optional<json::object> answer = co_await ask(kApplyTemplate.data(), std::move(body));
-    if (!answer || !answer->contains("prompt")) co_return;
-    std::string text = text_at(*answer, "/prompt");
-    if (!is_dated(text)) seen_["template/text/" + std::to_string(i)] = std::move(text);
+    std::string question = "template/text/" + std::to_string(i);
+    if (answer && answer->contains("prompt")) {
+      std::string text = text_at(*answer, "/prompt");
+      if (!is_dated(text)) seen_[std::move(question)] = std::move(text);
+    } else if (!gave_up({question})) {
+      co_return;
+    }
   }
 }
 
@@ -262,17 +276,24 @@ asio::awaitable<void> Preparation::ask_chats() {
   for (size_t i = 0; i < all.size(); ++i) {
     json::array messages = all[i];
     std::optional<Said> said = co_await ask_chat(std::move(messages), i == 0 ? kTokens : 1);
-    if (!said) co_return;
     const std::string number = std::to_string(i);
-    if (!said->prompt_tokens.empty()) seen_["template/tokens/" + number] = said->prompt_tokens;
-    if (i == 0) seen_["stop/" + number] = said->finish + "|" + said->text;
-    if (i > 0) seen_["greedy/" + number] = said->text;
+    const std::string count = "template/tokens/" + number, words = (i == 0 ? "stop/" : "greedy/") + number;
+    if (!said && !gave_up({count, words})) co_return;
+    if (!said) continue;
+    if (!said->prompt_tokens.empty()) seen_[count] = said->prompt_tokens;
+    seen_[words] = i == 0 ? said->finish + "|" + said->text : said->text;
   }
 }
 
 asio::awaitable<void> Preparation::ask_completion() {
   std::optional<Said> said = co_await ask_bare();
+  if (!said) gave_up({"bos/tokens"});
   if (said && !said->prompt_tokens.empty()) seen_["bos/tokens"] = said->prompt_tokens;
+}
+
+bool Preparation::gave_up(std::vector<std::string> questions) {
+  if (fails_each_time_) std::move(questions.begin(), questions.end(), std::back_inserter(given_up_));
+  return fails_each_time_;
 }
 
 asio::awaitable<void> Preparation::compare() {
@@ -297,7 +318,7 @@ void Preparation::conclude() {
     if (news) core_.note(upstream, {"cannot be compared now (", stumbled_, "): asked again"});
     return;
   }
-  if (gave_up_ && upstream_.fingerprint) seen_.insert(upstream_.fingerprint->begin(), upstream_.fingerprint->end());
+  if (upstream_.fingerprint) carry_over(seen_, *upstream_.fingerprint, given_up_);
   // What it could not be asked its file may say.
   seen_.insert(upstream_.file_facts.begin(), upstream_.file_facts.end());
   core_.saw(upstream, std::move(seen_));

@@ -297,6 +297,25 @@ def test_an_upstream_that_stumbles_while_it_is_compared_is_neither_trusted_nor_l
             assert differences("b") == ["vocabulary", "unfinished"]
 
 
+def test_of_a_question_that_is_given_up_the_old_answer_holds_and_no_other(program):
+    """A new version fails at every text and at the second chat; what the old one made of the third one is forgotten."""
+    def template(third, fails_at=None):
+        def answer(body):
+            count = len(body["messages"])
+            return (500, {}) if count == fails_at else (200, {"prompt": f"{third if count == 3 else ''}{body['messages']}"})
+        return answer
+    version = lambda name: {"/version": lambda _: (200, {"version": name})}
+    old = {"/tokenize": letters(1), "/apply-template": template("old")} | version("1")
+    new = {"/tokenize": lambda _: (500, {}), "/apply-template": template("new", fails_at=2)} | version("2")
+    with Stub("a", routes={"/tokenize": letters(0), "/apply-template": template("new")}) as a, Stub("b", routes=old) as b:
+        config = {"upstreams": [openai_upstream(s.name, s, accept_differences=[]) for s in (a, b)]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            differences = lambda: gateway.upstreams()["b"]["differences"]
+            assert eventually(lambda: differences() == ["template", "vocabulary"], 10), differences()
+            b.routes = new
+            assert eventually(lambda: differences() == ["vocabulary"], 15), differences()
+
+
 def test_an_upstream_whose_model_is_damaged_has_not_been_compared(program):
     """What it says then says nothing of what it does with a prompt."""
     invalid = {"error": {"message": "the file is damaged", "type": "invalid_request_error", "code": "model_invalid"}}
