@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include <boost/asio/as_tuple.hpp>
@@ -30,13 +31,16 @@ constexpr int kSameFailures = 3;              // in a row at one question: it fa
 
 constexpr std::string_view kTokenize = "/tokenize", kApplyTemplate = "/apply-template";
 
+bool is_optional(std::string_view path) {
+  return path == kTokenize || path == kApplyTemplate;
+}
+
 // An answer with this status says what an upstream makes of a question, if only that it cannot be asked, as behind a
 // proxy that lets some routes through. One that is not there, has no room, fails or does not take our key may say
 // something else the next time.
 bool says_something(std::string_view path, int status, Verdict verdict) {
-  const bool optional = path == kTokenize || path == kApplyTemplate;
   return verdict == Verdict::answer || verdict == Verdict::pass_on || status == 404 || status == 501 ||
-         (optional && verdict == Verdict::refuse);
+         (is_optional(path) && verdict == Verdict::refuse);
 }
 
 class Preparation {
@@ -71,6 +75,8 @@ class Preparation {
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
   asio::awaitable<void> ask_completion();
+  // Of a question of the comparison that has no good answer: it is given up, or holds the comparison up.
+  void weigh(const std::string& path, int status);
   // Whether the last question, to which these belong, was given up: then the next one is asked all the same.
   bool gave_up(std::vector<std::string> questions);
   void conclude();
@@ -83,9 +89,15 @@ class Preparation {
   Verdict verdict_ = Verdict::fail;  // on the last answer, or that there was none
   std::string why_;                  // it was no good one
   bool comparing_ = false;
-  bool fails_each_time_ = false;       // at the last question
-  std::vector<std::string> given_up_;  // questions at which it does
-  std::string stumbled_;               // why the comparison cannot go on now; empty: it can
+  // A route with questions that were given up: why, and whether it is asked no more.
+  struct Failing {
+    std::string why;
+    bool whole = false;
+  };
+  std::map<std::string, Failing> failing_;  // by path
+  bool last_given_up_ = false;              // the last question
+  std::vector<std::string> given_up_;       // questions
+  std::string stumbled_;                    // why the comparison cannot go on now; empty: it can
 };
 
 std::string text_at(const json::object& object, std::string_view pointer) {
@@ -97,6 +109,9 @@ std::string text_at(const json::object& object, std::string_view pointer) {
 }
 
 asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* path, std::string text) {
+  const auto failing = failing_.find(path);
+  last_given_up_ = failing != failing_.end() && failing->second.whole;
+  if (last_given_up_) co_return std::nullopt;
   Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
   // A server may fail at the same question each time, as llama-server does at a chat that its template refuses: then
   // that is all that it has to say.
@@ -105,13 +120,23 @@ asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* p
   }
   verdict_ = verdict_of(asked);
   why_ = asked.status == 0 ? "no answer" : "status " + std::to_string(asked.status);
-  fails_each_time_ = comparing_ && asked.status == 500;
-  if (comparing_ && !fails_each_time_ && !says_something(path, asked.status, verdict_))
-    stumbled_ = path + (": " + why_);
+  if (comparing_ && !says_something(path, asked.status, verdict_)) weigh(path, asked.status);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
   co_return std::move(value.get_object());
+}
+
+void Preparation::weigh(const std::string& path, int status) {
+  const bool one = status == 500;  // another question may go well there
+  const bool waits = !one && (!is_optional(path) || upstream_.optional_routes.hold_up());
+  if (waits) {
+    stumbled_ = path + ": " + why_;
+    return;
+  }
+  last_given_up_ = true;
+  Failing& failing = failing_.try_emplace(path, Failing{why_}).first->second;
+  failing.whole = failing.whole || !one;
 }
 
 asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::object body, bool chat, int tokens) {
@@ -122,7 +147,7 @@ asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::ob
   body["temperature"] = 0;
   std::string text = json::serialize(body);
   verdict_ = Verdict::fail;
-  fails_each_time_ = false;
+  last_given_up_ = false;
   why_.clear();
   if (ids) {
     auto make = [model = upstream_.text, text, chat, context = config.context] {
@@ -292,8 +317,8 @@ asio::awaitable<void> Preparation::ask_completion() {
 }
 
 bool Preparation::gave_up(std::vector<std::string> questions) {
-  if (fails_each_time_) std::move(questions.begin(), questions.end(), std::back_inserter(given_up_));
-  return fails_each_time_;
+  if (last_given_up_) std::move(questions.begin(), questions.end(), std::back_inserter(given_up_));
+  return last_given_up_;
 }
 
 asio::awaitable<void> Preparation::compare() {
@@ -317,6 +342,11 @@ void Preparation::conclude() {
   if (!stumbled_.empty()) {
     if (news) core_.note(upstream, {"cannot be compared now (", stumbled_, "): asked again"});
     return;
+  }
+  upstream_.optional_routes.finished();
+  for (const auto& [path, how] : failing_) {
+    const char* fails = how.whole ? " fails" : " fails at a question";
+    core_.note(upstream, {path, fails, " each time (", how.why, "): compared without it"});
   }
   if (upstream_.fingerprint) carry_over(seen_, *upstream_.fingerprint, given_up_);
   // What it could not be asked its file may say.
@@ -391,13 +421,14 @@ Instances instances_of(const Core& core, size_t upstream) {
 // Compares again what could not be asked everything, and what has another version now.
 asio::awaitable<void> watch_parity(Core& core, size_t upstream) {
   asio::steady_timer timer(*core.io);
-  const Upstream& watched = core.upstreams[upstream];
+  Upstream& watched = core.upstreams[upstream];
   while (!core.closing) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
     const Instances instances = instances_of(core, upstream);
     const std::optional<size_t> instance = instances.idle;
-    if (instance && !watched.unfinished.empty() && !instances.being_prepared) begin(core, *instance, false);
+    const bool waits = instance && !watched.unfinished.empty() && !instances.being_prepared;
+    if (waits && watched.optional_routes.due()) begin(core, *instance, false);
     // One that said nothing of its version when it was compared is not asked again.
     const std::string before = watched.version;
     if (before.empty() || !instance || !watched.unfinished.empty()) continue;
