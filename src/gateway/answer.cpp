@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "gateway/body.h"
 #include "net/http_call.h"
 #include "server/error_response.h"
 
@@ -12,6 +11,8 @@ namespace {
 
 // 508: a gateway among the upstreams says that the request goes in circles.
 constexpr std::array kPassedOn = {400, 405, 409, 413, 414, 415, 422, 431, 508};
+// The model's file is damaged: not what was asked for is at fault.
+constexpr std::string_view kModelInvalid = "model_invalid";
 
 // Words that a client may see, whoever wrote the error.
 Error public_error(const Error& error) {
@@ -21,9 +22,11 @@ Error public_error(const Error& error) {
 
 }  // namespace
 
-Verdict verdict_of(int status) {
+Verdict verdict_of(int status, std::string_view error_code) {
   if (status >= 200 && status < 300) return Verdict::answer;
-  if (std::find(kPassedOn.begin(), kPassedOn.end(), status) != kPassedOn.end()) return Verdict::pass_on;
+  if (std::find(kPassedOn.begin(), kPassedOn.end(), status) != kPassedOn.end()) {
+    return error_code == kModelInvalid ? Verdict::fail : Verdict::pass_on;
+  }
   if (status == 429 || status == 503) return Verdict::busy;
   return status >= 400 && status < 500 ? Verdict::refuse : Verdict::fail;
 }
@@ -57,9 +60,8 @@ net::HttpResponse upstream_error_response(const Error& error) {
   return net::error_response(status, error.code, public_error(error).text);
 }
 
-net::HttpResponse refusal_response(int status, std::string_view body) {
-  AnswerFacts facts;
-  if (!inspect_answer(body, facts) || !facts.error) {
+net::HttpResponse refusal_response(int status, std::string_view body, const AnswerFacts& facts) {
+  if (!facts.error) {
     return net::error_response(status, "upstream_refused_request", "the upstream refuses this request");
   }
   net::HttpResponse out;

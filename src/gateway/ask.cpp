@@ -12,6 +12,12 @@ constexpr size_t kAnswerBytes = 1u << 20;
 
 }  // namespace
 
+Verdict verdict_of(const Asked& asked) {
+  AnswerFacts facts;
+  if (asked.status != 200) inspect_answer(asked.body, facts);
+  return verdict_of(asked.status, facts.error_code);
+}
+
 asio::awaitable<Asked> ask_upstream(Core& core, std::shared_ptr<net::HttpPeer> peer, const UpstreamConfig& config,
                                     std::string path, std::string body) {
   const UpstreamTimeouts& timeouts = config.timeouts;

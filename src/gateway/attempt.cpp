@@ -260,11 +260,11 @@ asio::awaitable<Outcome> Attempt::relay_refusal(const net::HttpAnswerHead& head)
   Result<std::string> text = co_await call_->read_all(kAnswerBytes);
   if (!text || incoming_.left || outrun()) co_return failed(text ? Error() : std::move(text.error()));
   AnswerFacts facts;
-  if (inspect_answer(*text, facts) && facts.error_code == "model_invalid") {
-    co_return failed(verdict_error(Verdict::fail, head.status));  // its own file, not what the client asked for
-  }
-  const std::string_view words = shows_key(*text) ? std::string_view() : *text;
-  net::HttpResponse response = incoming_.named(refusal_response(head.status, words), &upstream_);
+  inspect_answer(*text, facts);
+  const Verdict verdict = verdict_of(head.status, facts.error_code);
+  if (verdict != Verdict::pass_on) co_return failed(verdict_error(verdict, head.status));
+  if (shows_key(*text)) facts.error = false;  // as if it had no words
+  net::HttpResponse response = incoming_.named(refusal_response(head.status, *text, facts), &upstream_);
   if (incoming_.tries.running() > 1) {
     granted_.succeeded();
     core_.metrics.attempt(upstream_index_, "refused");

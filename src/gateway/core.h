@@ -38,6 +38,7 @@ struct Upstream {
   Fingerprint file_facts;                  // of its model's file; empty where that is not known
   std::optional<Fingerprint> fingerprint;  // absent until it was asked everything
   std::string unfinished;                  // why it could not be asked everything the last time; empty: it was
+  OptionalRoutes optional_routes;          // whether its comparison waits for them
   std::string noted;                       // the failure that the log tells of; empty once a request succeeds
   std::vector<std::string> different;      // aspects in which it differs from the reference, and that are not accepted
   bool alike = false;                      // it was compared and does as the reference, or need not be

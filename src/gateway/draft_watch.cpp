@@ -28,7 +28,7 @@ struct Reading {
 
 // Its metrics have no drafts, or it has no metrics. Whatever else is no count says nothing: the next one may be one.
 bool counts_none(const Asked& asked) {
-  const Verdict verdict = verdict_of(asked.status);
+  const Verdict verdict = verdict_of(asked);
   if (verdict == Verdict::answer) return !asked.body.empty();
   return verdict == Verdict::refuse || verdict == Verdict::pass_on;
 }

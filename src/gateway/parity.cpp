@@ -43,6 +43,24 @@ std::vector<std::string> differences(const Fingerprint& a, const Fingerprint& b)
   return {out.begin(), out.end()};
 }
 
+bool OptionalRoutes::hold_up() {
+  constexpr int kTimes = 2;
+  if (pause_ == 0 && held_up_ < kTimes) pause_ = 1 << held_up_++;
+  return pause_ > 0;
+}
+
+bool OptionalRoutes::due() {
+  if (pause_ > 0) --pause_;
+  return pause_ == 0;
+}
+
+void carry_over(Fingerprint& now, const Fingerprint& before, const std::vector<std::string>& given_up) {
+  for (const std::string& question : given_up) {
+    const auto answer = before.find(question);
+    if (answer != before.end()) now.insert(*answer);
+  }
+}
+
 std::vector<std::string> not_accepted(std::vector<std::string> found, const std::vector<std::string>& accepted) {
   const auto has = [&](const std::string& name) {
     return std::find(accepted.begin(), accepted.end(), name) != accepted.end();

@@ -28,6 +28,23 @@ std::vector<std::string> differences(const Fingerprint& a, const Fingerprint& b)
 // A "stop" answer: "finish_reason|text". They differ when one goes on where the other has ended.
 bool stops_alike(std::string_view a, std::string_view b);
 
+// How long routes that an upstream need not have hold its comparison up where they fail: it is asked again after one
+// round, then after two; from the third time on it is compared without them.
+class OptionalRoutes {
+ public:
+  // One of them fails: true when the comparison waits for it. Of instances that are compared at once the first counts.
+  bool hold_up();
+  // Once a round: whether the time has come to ask again.
+  bool due();
+  void finished() { *this = {}; }  // the comparison
+
+ private:
+  int held_up_ = 0, pause_ = 0;  // times, rounds
+};
+
+// Takes over the answers that were given before to those questions, which were given up this time.
+void carry_over(Fingerprint& now, const Fingerprint& before, const std::vector<std::string>& given_up);
+
 // Those of `found` that the user has not accepted; "all" accepts every one.
 std::vector<std::string> not_accepted(std::vector<std::string> found, const std::vector<std::string>& accepted);
 

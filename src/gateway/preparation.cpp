@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
+#include <map>
 #include <optional>
 
 #include <boost/asio/as_tuple.hpp>
@@ -29,14 +31,16 @@ constexpr int kSameFailures = 3;              // in a row at one question: it fa
 
 constexpr std::string_view kTokenize = "/tokenize", kApplyTemplate = "/apply-template";
 
+bool is_optional(std::string_view path) {
+  return path == kTokenize || path == kApplyTemplate;
+}
+
 // An answer with this status says what an upstream makes of a question, if only that it cannot be asked, as behind a
 // proxy that lets some routes through. One that is not there, has no room, fails or does not take our key may say
 // something else the next time.
-bool says_something(std::string_view path, int status) {
-  const Verdict verdict = verdict_of(status);
-  const bool optional = path == kTokenize || path == kApplyTemplate;
+bool says_something(std::string_view path, int status, Verdict verdict) {
   return verdict == Verdict::answer || verdict == Verdict::pass_on || status == 404 || status == 501 ||
-         (optional && verdict == Verdict::refuse);
+         (is_optional(path) && verdict == Verdict::refuse);
 }
 
 class Preparation {
@@ -71,6 +75,10 @@ class Preparation {
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
   asio::awaitable<void> ask_completion();
+  // Of a question of the comparison that has no good answer: it is given up, or holds the comparison up.
+  void weigh(const std::string& path, int status);
+  // Whether the last question, to which these belong, was given up: then the next one is asked all the same.
+  bool gave_up(std::vector<std::string> questions);
   void conclude();
 
   Core& core_;
@@ -78,10 +86,18 @@ class Preparation {
   Upstream& upstream_;
   const std::shared_ptr<net::HttpPeer> peer_;
   Fingerprint seen_;
-  int status_ = 0;   // of the last answer; 0: there was none
-  std::string why_;  // it was no good one
-  bool comparing_ = false, gave_up_ = false;
-  std::string stumbled_;  // why the comparison cannot go on now; empty: it can
+  Verdict verdict_ = Verdict::fail;  // on the last answer, or that there was none
+  std::string why_;                  // it was no good one
+  bool comparing_ = false;
+  // A route with questions that were given up: why, and whether it is asked no more.
+  struct Failing {
+    std::string why;
+    bool whole = false;
+  };
+  std::map<std::string, Failing> failing_;  // by path
+  bool last_given_up_ = false;              // the last question
+  std::vector<std::string> given_up_;       // questions
+  std::string stumbled_;                    // why the comparison cannot go on now; empty: it can
 };
 
 std::string text_at(const json::object& object, std::string_view pointer) {
@@ -93,21 +109,34 @@ std::string text_at(const json::object& object, std::string_view pointer) {
 }
 
 asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* path, std::string text) {
+  const auto failing = failing_.find(path);
+  last_given_up_ = failing != failing_.end() && failing->second.whole;
+  if (last_given_up_) co_return std::nullopt;
   Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
   // A server may fail at the same question each time, as llama-server does at a chat that its template refuses: then
   // that is all that it has to say.
   for (int failures = 1; comparing_ && asked.status == 500 && failures < kSameFailures; ++failures) {
     asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
   }
-  status_ = asked.status;
-  why_ = status_ == 0 ? "no answer" : "status " + std::to_string(status_);
-  const bool each_time = status_ == 500;
-  if (comparing_ && each_time) gave_up_ = true;
-  if (comparing_ && !each_time && !says_something(path, status_)) stumbled_ = path + (": " + why_);
+  verdict_ = verdict_of(asked);
+  why_ = asked.status == 0 ? "no answer" : "status " + std::to_string(asked.status);
+  if (comparing_ && !says_something(path, asked.status, verdict_)) weigh(path, asked.status);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
   if (ec || !value.is_object()) co_return std::nullopt;
   co_return std::move(value.get_object());
+}
+
+void Preparation::weigh(const std::string& path, int status) {
+  const bool one = status == 500;  // another question may go well there
+  const bool waits = !one && (!is_optional(path) || upstream_.optional_routes.hold_up());
+  if (waits) {
+    stumbled_ = path + ": " + why_;
+    return;
+  }
+  last_given_up_ = true;
+  Failing& failing = failing_.try_emplace(path, Failing{why_}).first->second;
+  failing.whole = failing.whole || !one;
 }
 
 asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::object body, bool chat, int tokens) {
@@ -117,7 +146,8 @@ asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::ob
   body["max_tokens"] = tokens;
   body["temperature"] = 0;
   std::string text = json::serialize(body);
-  status_ = 0;
+  verdict_ = Verdict::fail;
+  last_given_up_ = false;
   why_.clear();
   if (ids) {
     auto make = [model = upstream_.text, text, chat, context = config.context] {
@@ -193,8 +223,7 @@ asio::awaitable<void> Preparation::try_ids() {
   }
   // Only what the request itself was answered with says something of ids: one that is not there or busy, that fails, or
   // does not know our key, model or path (yet) may do well with them.
-  const Verdict verdict = verdict_of(status_);
-  const bool has_said = verdict == Verdict::answer || verdict == Verdict::pass_on;
+  const bool has_said = verdict_ == Verdict::answer || verdict_ == Verdict::pass_on;
   const char* wrong = said || !has_said ? "" : "takes no token ids";
   const auto sent = file.find(chat ? "template/tokens/0" : "bos/tokens");
   if (said && sent != file.end() && !said->prompt_tokens.empty() && said->prompt_tokens != sent->second) {
@@ -234,8 +263,12 @@ asio::awaitable<void> Preparation::ask_tokens() {
   for (size_t i = 0; i < std::size(kTexts); ++i) {
     json::object body{{"content", kTexts[i]}};
     std::optional<json::object> answer = co_await ask(kTokenize.data(), std::move(body));
-    if (!answer || !answer->contains("tokens")) co_return;
-    seen_["vocabulary/" + std::to_string(i)] = text_at(*answer, "/tokens");
+    std::string question = "vocabulary/" + std::to_string(i);
+    if (answer && answer->contains("tokens")) {
+      seen_[std::move(question)] = text_at(*answer, "/tokens");
+    } else if (!gave_up({question})) {
+      co_return;
+    }
   }
 }
 
@@ -252,9 +285,13 @@ asio::awaitable<void> Preparation::ask_template() {
   for (size_t i = 0; i < all.size(); ++i) {
     json::object body{{"messages", all[i]}};
     std::optional<json::object> answer = co_await ask(kApplyTemplate.data(), std::move(body));
-    if (!answer || !answer->contains("prompt")) co_return;
-    std::string text = text_at(*answer, "/prompt");
-    if (!is_dated(text)) seen_["template/text/" + std::to_string(i)] = std::move(text);
+    std::string question = "template/text/" + std::to_string(i);
+    if (answer && answer->contains("prompt")) {
+      std::string text = text_at(*answer, "/prompt");
+      if (!is_dated(text)) seen_[std::move(question)] = std::move(text);
+    } else if (!gave_up({question})) {
+      co_return;
+    }
   }
 }
 
@@ -264,17 +301,24 @@ asio::awaitable<void> Preparation::ask_chats() {
   for (size_t i = 0; i < all.size(); ++i) {
     json::array messages = all[i];
     std::optional<Said> said = co_await ask_chat(std::move(messages), i == 0 ? kTokens : 1);
-    if (!said) co_return;
     const std::string number = std::to_string(i);
-    if (!said->prompt_tokens.empty()) seen_["template/tokens/" + number] = said->prompt_tokens;
-    if (i == 0) seen_["stop/" + number] = said->finish + "|" + said->text;
-    if (i > 0) seen_["greedy/" + number] = said->text;
+    const std::string count = "template/tokens/" + number, words = (i == 0 ? "stop/" : "greedy/") + number;
+    if (!said && !gave_up({count, words})) co_return;
+    if (!said) continue;
+    if (!said->prompt_tokens.empty()) seen_[count] = said->prompt_tokens;
+    seen_[words] = i == 0 ? said->finish + "|" + said->text : said->text;
   }
 }
 
 asio::awaitable<void> Preparation::ask_completion() {
   std::optional<Said> said = co_await ask_bare();
+  if (!said) gave_up({"bos/tokens"});
   if (said && !said->prompt_tokens.empty()) seen_["bos/tokens"] = said->prompt_tokens;
+}
+
+bool Preparation::gave_up(std::vector<std::string> questions) {
+  if (last_given_up_) std::move(questions.begin(), questions.end(), std::back_inserter(given_up_));
+  return last_given_up_;
 }
 
 asio::awaitable<void> Preparation::compare() {
@@ -299,7 +343,12 @@ void Preparation::conclude() {
     if (news) core_.note(upstream, {"cannot be compared now (", stumbled_, "): asked again"});
     return;
   }
-  if (gave_up_ && upstream_.fingerprint) seen_.insert(upstream_.fingerprint->begin(), upstream_.fingerprint->end());
+  upstream_.optional_routes.finished();
+  for (const auto& [path, how] : failing_) {
+    const char* fails = how.whole ? " fails" : " fails at a question";
+    core_.note(upstream, {path, fails, " each time (", how.why, "): compared without it"});
+  }
+  if (upstream_.fingerprint) carry_over(seen_, *upstream_.fingerprint, given_up_);
   // What it could not be asked its file may say.
   seen_.insert(upstream_.file_facts.begin(), upstream_.file_facts.end());
   core_.saw(upstream, std::move(seen_));
@@ -349,33 +398,37 @@ void begin(Core& core, size_t instance, bool cold) {
       [&core, instance, peer = core.peers[instance], occasion] { return run(core, instance, peer, occasion); });
 }
 
-// An instance that can be asked now.
-std::optional<size_t> instance_of(const Core& core, size_t upstream) {
-  const auto& instances = core.dispatcher.instances();
-  for (size_t i = 0; i < instances.size(); ++i) {
-    const bool up = instances[i].breaker.is_up() && core.peers[i];
-    if (instances[i].upstream == upstream && up && !core.being_prepared[i]) return i;
-  }
-  return std::nullopt;
-}
+struct Instances {
+  std::optional<size_t> idle;   // one that can be asked now
+  bool being_prepared = false;  // any of them
+};
 
-bool is_being_prepared(const Core& core, size_t upstream) {
+Instances instances_of(const Core& core, size_t upstream) {
+  Instances out;
   const auto& instances = core.dispatcher.instances();
   for (size_t i = 0; i < instances.size(); ++i) {
-    if (instances[i].upstream == upstream && core.being_prepared[i]) return true;
+    if (instances[i].upstream != upstream) continue;
+    const bool up = instances[i].breaker.is_up() && core.peers[i];
+    if (core.being_prepared[i]) {
+      out.being_prepared = true;
+    } else if (up && !out.idle) {
+      out.idle = i;
+    }
   }
-  return false;
+  return out;
 }
 
 // Compares again what could not be asked everything, and what has another version now.
 asio::awaitable<void> watch_parity(Core& core, size_t upstream) {
   asio::steady_timer timer(*core.io);
-  const Upstream& watched = core.upstreams[upstream];
+  Upstream& watched = core.upstreams[upstream];
   while (!core.closing) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
-    const std::optional<size_t> instance = instance_of(core, upstream);
-    if (instance && !watched.unfinished.empty() && !is_being_prepared(core, upstream)) begin(core, *instance, false);
+    const Instances instances = instances_of(core, upstream);
+    const std::optional<size_t> instance = instances.idle;
+    const bool waits = instance && !watched.unfinished.empty() && !instances.being_prepared;
+    if (waits && watched.optional_routes.due()) begin(core, *instance, false);
     // One that said nothing of its version when it was compared is not asked again.
     const std::string before = watched.version;
     if (before.empty() || !instance || !watched.unfinished.empty()) continue;
@@ -392,7 +445,7 @@ asio::awaitable<void> watch_ids(Core& core, size_t upstream) {
   while (!core.closing) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
-    const std::optional<size_t> instance = instance_of(core, upstream);
+    const std::optional<size_t> instance = instances_of(core, upstream).idle;
     if (!instance || core.upstreams[upstream].takes_ids.value_or(false)) continue;
     Preparation preparation(core, *instance);
     co_await preparation.try_ids();

@@ -313,7 +313,61 @@ def test_an_upstream_that_stumbles_while_it_is_compared_is_neither_trusted_nor_l
             status["c"][0] = None
             assert eventually(lambda: not gateway.upstreams()["c"]["apart"], 15)
             assert differences("c") == differences("d") == differences("e") == []
-            assert differences("b") == ["vocabulary", "unfinished"]
+            assert "d: /tokenize fails at a question each time (status 500): compared without it" in gateway.log()
+            # Nor does a difference go when the question is given up.
+            assert eventually(lambda: differences("b") == ["vocabulary"], 30), differences("b")
+            assert gateway.upstreams()["b"]["apart"]
+
+
+def test_a_route_that_fails_for_good_is_gone_without(program):
+    """After being asked again, later each time; what else can be asked has to tell."""
+    asked = {"b": [], "c": []}
+
+    def failing(name):
+        return {"/tokenize": lambda _: (asked[name].append(time.time()), (502, {}))[1]}
+    count = lambda text: len(text.split()) + 4
+    with Stub("a", routes={"/tokenize": letters(0)}, count_tokens=count) as a, Stub("b", routes=failing("b"), count_tokens=count) as b, \
+            Stub("c", routes=failing("c"), count_tokens=lambda text: count(text) + 1) as c:
+        config = {"upstreams": [openai_upstream(s.name, s, accept_differences=[]) for s in (a, b, c)]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            differences = lambda name: gateway.upstreams()[name]["differences"]
+            assert eventually(lambda: differences("b") == differences("c") == ["unfinished"], 10)
+            assert eventually(lambda: not gateway.upstreams()["b"]["apart"], 30), gateway.log()
+            assert eventually(lambda: "template" in differences("c"), 10) and gateway.upstreams()["c"]["apart"]
+            for name, times in asked.items():
+                assert f"{name}: /tokenize fails each time (status 502): compared without it" in gateway.log()
+                assert len(times) == 3 and times[2] - times[1] > times[1] - times[0], times
+
+
+def test_of_a_question_that_is_given_up_the_old_answer_holds_and_no_other(program):
+    """A new version fails at every text and at the second chat; what the old one made of the third one is forgotten."""
+    def template(third, fails_at=None):
+        def answer(body):
+            count = len(body["messages"])
+            return (500, {}) if count == fails_at else (200, {"prompt": f"{third if count == 3 else ''}{body['messages']}"})
+        return answer
+    version = lambda name: {"/version": lambda _: (200, {"version": name})}
+    old = {"/tokenize": letters(1), "/apply-template": template("old")} | version("1")
+    new = {"/tokenize": lambda _: (500, {}), "/apply-template": template("new", fails_at=2)} | version("2")
+    with Stub("a", routes={"/tokenize": letters(0), "/apply-template": template("new")}) as a, Stub("b", routes=old) as b:
+        config = {"upstreams": [openai_upstream(s.name, s, accept_differences=[]) for s in (a, b)]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            differences = lambda: gateway.upstreams()["b"]["differences"]
+            assert eventually(lambda: differences() == ["template", "vocabulary"], 10), differences()
+            b.routes = new
+            assert eventually(lambda: differences() == ["vocabulary"], 15), differences()
+
+
+def test_an_upstream_whose_model_is_damaged_has_not_been_compared(program):
+    """What it says then says nothing of what it does with a prompt."""
+    invalid = {"error": {"message": "the file is damaged", "type": "invalid_request_error", "code": "model_invalid"}}
+    with Stub("a") as a, Stub("b", routes={"/v1/chat/completions": lambda _: (400, invalid)}) as b:
+        config = {"upstreams": [openai_upstream(s.name, s, accept_differences=[]) for s in (a, b)]}
+        with Gateway(program, config).wait_up("a") as gateway:
+            assert eventually(lambda: gateway.upstreams()["b"]["differences"] == ["unfinished"], 10), gateway.upstreams()["b"]
+            assert gateway.upstreams()["b"]["apart"]
+            b.routes = {}
+            assert eventually(lambda: not gateway.upstreams()["b"]["apart"], 15)
 
 
 def test_a_date_in_a_prompt_is_no_difference(program):
