@@ -311,11 +311,8 @@ TEST(AutoController, StopsADraftWhereTheDrafterIsUnsure) {
   machine.drafter->honest = true;
   machine.drafter->chance = 0.7;
   machine.run(3000);
-  const SpeculationStats& stats = machine.drafting->stats();
-  uint64_t drafted = 0, accepted = 0;
-  for (const uint64_t n : stats.drafted) drafted += n;
-  for (const uint64_t n : stats.accepted) accepted += n;
-  EXPECT_GT(static_cast<double>(accepted), 0.95 * static_cast<double>(drafted));
+  const DraftCounts& drafts = machine.drafting->stats().drafts;
+  EXPECT_GT(static_cast<double>(drafts.accepted_tokens()), 0.95 * static_cast<double>(drafts.drafted_tokens()));
   EXPECT_GT(machine.rate(), 2);
 }
 
@@ -326,7 +323,7 @@ TEST(AutoController, ProbesOneStepInSixtyFourOnly) {
   machine.run(1000 + 640);
   EXPECT_LE(machine.drafter->calls - before, 10);
   EXPECT_GE(machine.drafter->calls - before, 8);
-  EXPECT_GT(machine.drafting->stats().off_seconds, 500);
+  EXPECT_GT(machine.drafting->stats().drafts.off_seconds, 500);
 }
 
 TEST(AutoController, DoesNotProbeWhatCostsMoreThanOnePercent) {
@@ -349,8 +346,8 @@ TEST(Drafting, CountsByPosition) {
   for (int i = 0; i < 5; ++i) machine.step(0);
   const SpeculationStats& stats = machine.drafting->stats();
   for (size_t j = 0; j < kMaxDraft; ++j) {
-    EXPECT_EQ(stats.drafted[j], j < 3 ? 5u : 0u);
-    EXPECT_EQ(stats.accepted[j], j < 3 ? 5u : 0u);
+    EXPECT_EQ(stats.drafts.drafted[j], j < 3 ? 5 : 0);
+    EXPECT_EQ(stats.drafts.accepted[j], j < 3 ? 5 : 0);
   }
   EXPECT_EQ(stats.decisions[3], 5u);
   EXPECT_NEAR(stats.saved_seconds, 15 * 107, 1e-6);
