@@ -224,6 +224,15 @@ TEST(DraftFaults, G8_TheDraftModelIsGivenBackBeforeCachedPrompts) {
   }
 }
 
+TEST(DraftFaults, G8_WithThePromptCacheGoesTheDraftModel) {
+  DraftingEngine engine({}, "fixed:4");
+  const std::vector<Token> cached = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  engine.fake->submit(greedy(cached, 1))->wait();
+  engine.fake->engine->drop_prompt_cache();
+  engine.fake->stats_when([](const EngineStats& s) { return s.pages_cached == 0 && s.speculation.given_back; });
+  EXPECT_EQ(engine.fake->submit(greedy(cached, 1))->wait().usage.cached_tokens, 0);
+}
+
 TEST(DraftFaults, D11_CancelledWhileItDrafts) {
   DraftingEngine engine({}, "fixed:8");
   engine.behaviour->stall_milliseconds = 2;
