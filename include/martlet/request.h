@@ -79,13 +79,10 @@ struct Usage {
   PrefixMiss miss = PrefixMiss::none;
   int32_t output_tokens = 0;  // the stop token counts
   int32_t decode_steps = 0;   // steps that added to the output
-  int32_t drafted_tokens = 0, accepted_tokens = 0;
-  std::array<int32_t, kMaxDraft> drafted_at{}, accepted_at{};  // the same by their place in the draft
-  double draft_price_seconds = 0;                              // what the cost table says that its drafts cost
-  double drafting_off_seconds = 0;                             // steps for which its controller wanted no drafts
-  double queued_seconds = 0;                                   // submit to admission
-  double prefill_seconds = 0;                                  // admission to first token
-  double decode_seconds = 0;                                   // first token to last
+  DraftCounts drafts;
+  double queued_seconds = 0;   // submit to admission
+  double prefill_seconds = 0;  // admission to first token
+  double decode_seconds = 0;   // first token to last
 };
 
 struct Finish {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 #include "base/error.h"
@@ -27,27 +28,45 @@ struct Speculation {
 // "auto", "window", "off" or "fixed:K". Errors: ErrorKind::request, `invalid_value`, without a place.
 Result<Speculation> parse_speculation(std::string_view text);
 
-// Counts since the start; index j of an array is draft j + 1 of a step.
+// What came of drafts: of one step, of one answer, of an engine since its start.
+struct DraftCounts {
+  std::array<int64_t, kMaxDraft> drafted{}, accepted{};  // tokens by their place in the draft
+  double price_seconds = 0;  // what the cost table says that they cost: drafting, and verification
+  double off_seconds = 0;    // of steps for which a sequence's controller wanted none, summed over sequences
+
+  int64_t drafted_tokens() const { return total(drafted); }
+  int64_t accepted_tokens() const { return total(accepted); }
+
+  DraftCounts& operator+=(const DraftCounts& other) {
+    for (size_t j = 0; j < drafted.size(); ++j) drafted[j] += other.drafted[j], accepted[j] += other.accepted[j];
+    price_seconds += other.price_seconds, off_seconds += other.off_seconds;
+    return *this;
+  }
+
+ private:
+  static int64_t total(const std::array<int64_t, kMaxDraft>& tokens) {
+    return std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
+  }
+};
+
+// Counts since the start.
 struct SpeculationStats {
-  std::array<uint64_t, kMaxDraft> drafted{}, accepted{};
-  std::array<uint64_t, kMaxDraft + 1> decisions{};  // sequences in steps, by the drafts that were verified
-  uint64_t failures = 0;                            // calls of the drafter that failed
-  double draft_seconds = 0;                         // spent on drafting
-  // What the cost table says that drafts cost, by the length that was verified: drafting, and verification.
-  std::array<double, kMaxDraft + 1> price_seconds{};
-  double saved_seconds = 0;  // what the accepted drafts would have cost without
-  double off_seconds = 0;    // sum over sequences of the time for which their controller had drafting off
-  bool given_back = false;   // the draft model was closed to make room
+  DraftCounts drafts;
+  std::array<uint64_t, kMaxDraft + 1> decisions{};    // sequences in steps, by the drafts that were verified
+  uint64_t failures = 0;                              // calls of the drafter that failed
+  double draft_seconds = 0;                           // spent on drafting
+  std::array<double, kMaxDraft + 1> price_seconds{};  // DraftCounts::price_seconds of these decisions
+  double saved_seconds = 0;                           // what the accepted drafts would have cost without
+  bool given_back = false;                            // the draft model was closed to make room
 
   // Of several engines together.
   SpeculationStats& operator+=(const SpeculationStats& other) {
     const auto add = [](auto& to, const auto& from) {
       for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
     };
-    add(drafted, other.drafted), add(accepted, other.accepted), add(decisions, other.decisions);
-    add(price_seconds, other.price_seconds);
-    failures += other.failures, draft_seconds += other.draft_seconds;
-    saved_seconds += other.saved_seconds, off_seconds += other.off_seconds;
+    drafts += other.drafts;
+    add(decisions, other.decisions), add(price_seconds, other.price_seconds);
+    failures += other.failures, draft_seconds += other.draft_seconds, saved_seconds += other.saved_seconds;
     given_back |= other.given_back;
     return *this;
   }

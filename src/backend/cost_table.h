@@ -10,13 +10,17 @@ namespace martlet {
 // What steps cost here: measured seconds by the number of rows and the tokens that a row attends to on average, kept
 // for each model on a backend, drafting ones too, and updated by every step. Rows are told apart up to 16 and by
 // quarter octaves above; contexts by octaves.
+//
+// The first step of a shape may be slow for reasons of its own, such as pages that come in, and whoever goes by these
+// prices does not ask again for what seems dear. So a first observation counts for no more than those of fewer and of
+// more rows allow, and for no more than the second one; and a lone one that is not confirmed for a while is doubted.
 class CostTable {
  public:
   void observe(int32_t rows, int32_t context, double seconds);
 
   // Expected seconds of a step: between measured numbers of rows by a straight line, above the largest in proportion,
-  // below the smallest as much as that. Rows that were never seen at this context take the nearest context's time.
-  // Nothing before the first observation.
+  // below the smallest as much as that. A doubted number of rows costs no more than if it had never been seen. Rows
+  // that were never seen at this context take the nearest context's time. Nothing before the first observation.
   std::optional<double> seconds(int32_t rows, int32_t context) const;
 
   // Whether a step of so many rows or fewer was ever seen: if not, seconds() can only guess high.
@@ -26,14 +30,19 @@ class CostTable {
   struct Cell {
     double rows = 0, seconds = 0;  // smoothed
     int32_t count = 0;
+    int64_t last = 0;  // observation of the table
   };
   static constexpr size_t kExactRows = 16, kRowBuckets = kExactRows + 4 * 12, kContextBuckets = 14;
 
   static size_t row_bucket(int32_t rows);
   static size_t context_bucket(int32_t context);
+  double most(int32_t rows, int32_t context) const;
+  bool doubted(const Cell& cell) const;
+  static double between(const Cell& below, const Cell& above, double rows);
   const Cell* nearest(size_t row_bucket, size_t context_bucket) const;
 
   std::array<std::array<Cell, kContextBuckets>, kRowBuckets> cells_{};
+  int64_t observations_ = 0;
   int32_t fewest_ = std::numeric_limits<int32_t>::max();
 };
 

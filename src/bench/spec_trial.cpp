@@ -39,8 +39,8 @@ class Gathering {
       const Usage& usage = stream.finish->usage;
       trial.tokens += usage.output_tokens;
       trial.steps += usage.decode_steps;
-      trial.drafted += usage.drafted_tokens;
-      trial.accepted += usage.accepted_tokens;
+      trial.drafted += usage.drafts.drafted_tokens();
+      trial.accepted += usage.drafts.accepted_tokens();
       first = std::min(first, stream.first);
       last = std::max(last, stream.last);
       counted += std::max(0, usage.output_tokens - 1);  // the first token comes out of the prefill

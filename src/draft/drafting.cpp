@@ -335,26 +335,24 @@ void Drafting::note(Seating& seating) {
   }
 }
 
-DraftOutcome Drafting::verified(const DraftSeat& seat, std::span<const Token> chosen, double step_seconds) {
+DraftCounts Drafting::verified(const DraftSeat& seat, std::span<const Token> chosen, double step_seconds) {
   DraftState& state = *seat.state;
   const Draft& draft = state.draft;
   const size_t judged = std::min(draft.tokens.size(), chosen.size());
-  DraftOutcome outcome{static_cast<int32_t>(draft.tokens.size())};
+  DraftCounts counts{.price_seconds = state.price, .off_seconds = state.off ? step_seconds : 0};
+  for (size_t j = 0; j < draft.tokens.size(); ++j) counts.drafted[j] = 1;
   for (size_t j = 0; j < judged; ++j) {
     const bool right = chosen[j] == draft.tokens[j];
     acceptance_.add(drawing(seat), state.level, static_cast<int32_t>(j), draft.confidence[j], right);
     state.departure.add(acceptance_.given(drawing(seat), draft.confidence[j]), right);
-    outcome.accepted += right ? 1 : 0;
-    stats_.accepted[j] += right ? 1 : 0;
+    counts.accepted[j] = right ? 1 : 0;
   }
-  for (size_t j = 0; j < draft.tokens.size(); ++j) ++stats_.drafted[j];
-  stats_.saved_seconds += outcome.accepted * price_;
-  if (state.off) outcome.off_seconds = step_seconds;
-  stats_.off_seconds += outcome.off_seconds;
-  outcome.price_seconds = state.price;
+  const auto accepted = static_cast<int32_t>(counts.accepted_tokens());
+  stats_.drafts += counts;
+  stats_.saved_seconds += accepted * price_;
   if (state.rule.mode == Mode::window)
-    state.window.verified(outcome.drafted, outcome.accepted, static_cast<int32_t>(chosen.size()));
-  return outcome;
+    state.window.verified(static_cast<int32_t>(draft.tokens.size()), accepted, static_cast<int32_t>(chosen.size()));
+  return counts;
 }
 
 bool Drafting::give_back() {

@@ -36,12 +36,6 @@ struct DraftSeat {
   int64_t scope = 0;  // see DraftTask
 };
 
-// What came of a sequence's draft.
-struct DraftOutcome {
-  int32_t drafted = 0, accepted = 0;
-  double price_seconds = 0, off_seconds = 0;
-};
-
 // Seconds of the coming step with that many rows; 0: not known.
 using StepSeconds = FunctionRef<double(int32_t rows)>;
 
@@ -54,7 +48,7 @@ class Drafting {
   void propose(std::span<const DraftSeat> seats, int32_t rows, int32_t spare, StepSeconds seconds);
   // The step is over: `chosen` are the tokens that joined the sequence, which its draft is held against.
   // `step_seconds`: of the whole step.
-  DraftOutcome verified(const DraftSeat& seat, std::span<const Token> chosen, double step_seconds);
+  DraftCounts verified(const DraftSeat& seat, std::span<const Token> chosen, double step_seconds);
   // DraftState::surprise is to be kept up: lengths are chosen by it.
   bool surprises() const { return !drafter_->free(); }
 

@@ -45,14 +45,7 @@ void DraftSpeculator::verified(Sequence& sequence, std::span<const Emitted> emit
     chosen_.push_back(token.token);
     if (sequence.wants_surprise) sequence.drafting.surprise.add(-token.logprob);
   }
-  const DraftOutcome outcome = drafting_.verified(seat(sequence), chosen_, seconds);
-  Usage& usage = sequence.usage;
-  usage.drafted_tokens += outcome.drafted;
-  usage.accepted_tokens += outcome.accepted;
-  for (int32_t j = 0; j < outcome.drafted; ++j) ++usage.drafted_at[static_cast<size_t>(j)];
-  for (int32_t j = 0; j < outcome.accepted; ++j) ++usage.accepted_at[static_cast<size_t>(j)];
-  usage.draft_price_seconds += outcome.price_seconds;
-  usage.drafting_off_seconds += outcome.off_seconds;
+  sequence.usage.drafts += drafting_.verified(seat(sequence), chosen_, seconds);
 }
 
 }  // namespace martlet

@@ -128,17 +128,14 @@ bool EngineThread::turn() {
   return true;
 }
 
-// What only makes answers faster goes first, the draft model before all else, and the step is tried again; then whoever
-// runs.
+// What only makes answers faster goes first, and the step is tried again; then whoever runs.
 void EngineThread::relieve() {
   std::this_thread::sleep_for(kStarvedPause);
   if (++starved_ > kMostStarved) {
     scheduler_.starve();
     starved_ = 0;  // the next one gets as many turns
   } else {
-    if_memory_allows([&] {
-      if (!give_back_drafts()) drop_prompts();
-    });
+    if_memory_allows([&] { give_way(); });
   }
 }
 
@@ -174,22 +171,15 @@ bool EngineThread::receive() {
   for (const RequestId id : mail.cancels) scheduler_.cancel(id);
   if (mail.cancel_all) scheduler_.end_all(FinishReason::cancelled, nullptr);
   if (mail.stop) return false;
-  if (mail.drop_cache) make_room();
+  if (mail.drop_cache)
+    while (give_way()) continue;
   return true;
 }
 
-// Whatever only makes answers faster.
-void EngineThread::make_room() {
-  give_back_drafts();
-  drop_prompts();
-}
-
-bool EngineThread::give_back_drafts() {
-  return speculator_ && speculator_->give_back();
-}
-
-void EngineThread::drop_prompts() {
+bool EngineThread::give_way() {
+  if (speculator_ && speculator_->give_back()) return true;
   parts_.backend->discard(model_->id(), 0, scheduler_.drop_cache());
+  return false;
 }
 
 bool EngineThread::step() {

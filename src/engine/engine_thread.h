@@ -62,9 +62,9 @@ class EngineThread final : public Engine {
   Status open_within_memory();
   void close();
   void report();  // to whoever asks for statistics or wants to submit
-  void make_room();
-  bool give_back_drafts();  // false: there is nothing of them
-  void drop_prompts();
+  // Drops what only makes answers faster, one thing at a time: the draft model, then cached prompts. False: that was
+  // the last.
+  bool give_way();
   void relieve();
   void restore_cache();
   void save_cache();

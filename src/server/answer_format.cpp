@@ -11,13 +11,14 @@ namespace json = boost::json;
 namespace {
 
 // Of the places that were drafted at all.
-json::array by_position(const AnswerUsage& usage, const std::array<int64_t, kMaxDraft>& counts) {
+json::array by_position(const DraftCounts& drafts, const std::array<int64_t, kMaxDraft>& tokens) {
   json::array out;
-  for (size_t j = 0; j < counts.size() && usage.drafted_at[j] > 0; ++j) out.push_back(counts[j]);
+  for (size_t j = 0; j < tokens.size() && drafts.drafted[j] > 0; ++j) out.push_back(tokens[j]);
   return out;
 }
 
 json::object usage_json(const AnswerUsage& usage) {
+  const DraftCounts& drafts = usage.drafts;
   json::object details{{"cached_tokens", usage.cached_tokens}};
   if (usage.miss != PrefixMiss::none) details["cache_miss"] = name(usage.miss);
   return {{"prompt_tokens", usage.prompt_tokens},
@@ -25,12 +26,12 @@ json::object usage_json(const AnswerUsage& usage) {
           {"total_tokens", usage.prompt_tokens + usage.output_tokens},
           {"prompt_tokens_details", std::move(details)},
           {"completion_tokens_details",
-           {{"drafted_tokens", usage.drafted_tokens},
-            {"accepted_tokens", usage.accepted_tokens},
-            {"drafted_by_position", by_position(usage, usage.drafted_at)},
-            {"accepted_by_position", by_position(usage, usage.accepted_at)},
-            {"draft_price_seconds", usage.draft_price_seconds},
-            {"drafting_off_seconds", usage.drafting_off_seconds}}}};
+           {{"drafted_tokens", drafts.drafted_tokens()},
+            {"accepted_tokens", drafts.accepted_tokens()},
+            {"drafted_by_position", by_position(drafts, drafts.drafted)},
+            {"accepted_by_position", by_position(drafts, drafts.accepted)},
+            {"draft_price_seconds", drafts.price_seconds},
+            {"drafting_off_seconds", drafts.off_seconds}}}};
 }
 
 json::object envelope(const AnswerHeader& header, const char* object, json::array choices) {
@@ -142,17 +143,6 @@ class TextFormat final : public Format {
 };
 
 }  // namespace
-
-void AnswerUsage::add_drafts(const Usage& of_choice) {
-  drafted_tokens += of_choice.drafted_tokens;
-  accepted_tokens += of_choice.accepted_tokens;
-  for (size_t j = 0; j < drafted_at.size(); ++j) {
-    drafted_at[j] += of_choice.drafted_at[j];
-    accepted_at[j] += of_choice.accepted_at[j];
-  }
-  draft_price_seconds += of_choice.draft_price_seconds;
-  drafting_off_seconds += of_choice.drafting_off_seconds;
-}
 
 std::unique_ptr<AnswerFormat> answer_format(Endpoint endpoint, std::shared_ptr<const Tokenizer> tokenizer) {
   if (endpoint == Endpoint::chat) return std::make_unique<ChatFormat>(std::move(tokenizer));

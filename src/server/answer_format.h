@@ -17,11 +17,7 @@ namespace martlet::server {
 struct AnswerUsage {
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   PrefixMiss miss = PrefixMiss::none;  // of the first prompt
-  int64_t drafted_tokens = 0, accepted_tokens = 0;
-  std::array<int64_t, kMaxDraft> drafted_at{}, accepted_at{};  // by their place in the draft
-  double draft_price_seconds = 0, drafting_off_seconds = 0;
-
-  void add_drafts(const Usage& of_choice);
+  DraftCounts drafts;                  // of all choices
 };
 
 // What stays the same over all objects of one answer.

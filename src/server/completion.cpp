@@ -257,7 +257,7 @@ AnswerUsage Completion::usage() const {
   AnswerUsage out;
   for (size_t i = 0; i < choices_.size(); ++i) {
     out.output_tokens += choices_[i].text.output_tokens();
-    out.add_drafts(choices_[i].finish.usage);
+    out.drafts += choices_[i].finish.usage.drafts;
     if (i % request_.n != 0) continue;
     out.prompt_tokens += static_cast<int64_t>(prompts_[i / request_.n].size());
     out.cached_tokens += choices_[i].finish.usage.cached_tokens;

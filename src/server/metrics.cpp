@@ -65,7 +65,7 @@ constexpr EngineFigure kEngineFigures[] = {
     {"martlet_draft_saved_seconds_total", "What accepted drafts would have cost without.", true,
      [](const EngineStats& s) { return s.speculation.saved_seconds; }},
     {"martlet_draft_off_seconds_total", "Time of sequences for which their controller wanted no drafts.", true,
-     [](const EngineStats& s) { return s.speculation.off_seconds; }},
+     [](const EngineStats& s) { return s.speculation.drafts.off_seconds; }},
     {"martlet_draft_given_back", "1 when the draft model was closed to make room.", false,
      [](const EngineStats& s) { return double(s.speculation.given_back); }},
     {"martlet_shape_compilations_total", "Kernels or graphs built for a shape; constant after start-up.", true,
@@ -212,16 +212,16 @@ std::string Metrics::text(const EngineStats& engine, const MemoryReport& memory,
     add_value(all.emplace_back(family_of(figure.name, figure.help, figure.type())), figure.read(engine));
   for (const EngineHistogram& row : kEngineHistograms) all.push_back(engine_histogram(row, engine));
   all.push_back(prefix_lookups(engine));
-  const SpeculationStats& drafts = engine.speculation;
+  const SpeculationStats& speculation = engine.speculation;
   all.push_back(numbered_family("martlet_draft_tokens_total", "Tokens drafted, by position in the draft.", "position",
-                                1, drafts.drafted));
+                                1, speculation.drafts.drafted));
   all.push_back(numbered_family("martlet_draft_accepted_total", "Drafted tokens that the model confirmed.", "position",
-                                1, drafts.accepted));
+                                1, speculation.drafts.accepted));
   all.push_back(numbered_family("martlet_draft_decisions_total", "Sequences in steps, by the length of their draft.",
-                                "length", 0, drafts.decisions));
+                                "length", 0, speculation.decisions));
   all.push_back(numbered_family("martlet_draft_price_seconds_total",
                                 "What the cost table says that drafts of a length cost, verification included.",
-                                "length", 0, drafts.price_seconds));
+                                "length", 0, speculation.price_seconds));
   add_memory(all, memory);
   return prometheus::TextSerializer().Serialize(all);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../unit/rows.h"
 #include "backend/backend.h"
 
 namespace martlet::gpu {
@@ -16,15 +17,6 @@ struct Tally {
   int checks = 0, failed = 0;
   // Prints what fails, and what does not when it says something.
   void expect(bool good, const std::string& name, const std::string& detail);
-};
-
-// Rows of sequences appended one after the other, each with its own pages; all rows are outputs.
-struct Rows {
-  std::vector<Token> tokens;
-  std::vector<int32_t> positions, starts = {0}, lengths, outputs, page_starts = {0};
-  std::vector<Page> pages;
-
-  void add(std::span<const Token> row_tokens, int32_t first, std::span<const Page> sequence_pages);
 };
 
 struct Upload {

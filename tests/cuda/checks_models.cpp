@@ -43,13 +43,8 @@ class Loaded {
       std::iota(pages.rbegin(), pages.rend(), s * each_);
       rows.add(tokens, first, pages);
     }
-    const PageTable table = {rows.page_starts, rows.pages};
-    const Batch batch = {.tokens = rows.tokens,
-                         .positions = rows.positions,
-                         .starts = rows.starts,
-                         .context_lengths = rows.lengths,
-                         .groups = {&table, 1},
-                         .outputs = rows.outputs};
+    const PageTable table = rows.page_table();
+    const Batch batch = rows.batch(table);
     std::vector<Choice> choices(rows.outputs.size(), {.sampling = sampling});
     for (size_t i = 0; i < choices.size(); ++i) choices[i].sampling.draw = i;
     chosen.resize(choices.size());

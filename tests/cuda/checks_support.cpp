@@ -14,18 +14,6 @@ void Tally::expect(bool good, const std::string& name, const std::string& detail
   if (!good || !detail.empty()) std::printf("%s  %s  %s\n", good ? "ok    " : "FAILED", name.c_str(), detail.c_str());
 }
 
-void Rows::add(std::span<const Token> row_tokens, int32_t first, std::span<const Page> sequence_pages) {
-  for (const Token token : row_tokens) {
-    outputs.push_back(static_cast<int32_t>(tokens.size()));
-    positions.push_back(first++);
-    tokens.push_back(token);
-  }
-  starts.push_back(static_cast<int32_t>(tokens.size()));
-  lengths.push_back(first);
-  pages.insert(pages.end(), sequence_pages.begin(), sequence_pages.end());
-  page_starts.push_back(static_cast<int32_t>(pages.size()));
-}
-
 Open::Open(Backend& backend, const CacheGroup& group, std::span<const Upload> uploads) : backend_(backend) {
   const auto model = backend.open({&group, 1});
   if (!model) std::printf("%s\n", model.error().line().c_str()), std::exit(1);
@@ -61,13 +49,8 @@ std::vector<float> Open::run(const Rows& rows, const Forward& forward) {
 
 std::vector<float> Open::run(const Rows& rows, const Forward& forward, std::span<const Choice> choices,
                              std::span<Chosen> chosen) {
-  const PageTable table = {rows.page_starts, rows.pages};
-  const Batch batch = {.tokens = rows.tokens,
-                       .positions = rows.positions,
-                       .starts = rows.starts,
-                       .context_lengths = rows.lengths,
-                       .groups = {&table, 1},
-                       .outputs = rows.outputs};
+  const PageTable table = rows.page_table();
+  const Batch batch = rows.batch(table);
   const Ticket ticket = backend_.submit(model_, batch, choices, [&] {
     Tensor out = forward(backend_, weights_);
     return Outputs{out, out};

@@ -62,16 +62,17 @@ double rate(double count, double seconds) {
 }
 
 // Empty where nothing drafts.
-std::string summary_of_drafts(const Usage& usage) {
+std::string summary_of_drafts(const DraftCounts& drafts) {
   std::string out;
-  if (usage.drafted_tokens > 0) {
+  if (const int64_t drafted = drafts.drafted_tokens(); drafted > 0) {
     std::string shares;
-    for (size_t j = 0; j < usage.drafted_at.size() && usage.drafted_at[j] > 0; ++j)
-      shares += fmt::format("{}{:.0f}", j > 0 ? " " : "", 100.0 * usage.accepted_at[j] / usage.drafted_at[j]);
-    out = fmt::format(", {} of {} drafts right ({} % by position), price {:.2f} s", usage.accepted_tokens,
-                      usage.drafted_tokens, shares, usage.draft_price_seconds);
+    for (size_t j = 0; j < drafts.drafted.size() && drafts.drafted[j] > 0; ++j)
+      shares += fmt::format("{}{:.0f}", j > 0 ? " " : "",
+                            100.0 * static_cast<double>(drafts.accepted[j]) / static_cast<double>(drafts.drafted[j]));
+    out = fmt::format(", {} of {} drafts right ({} % by position), price {:.2f} s", drafts.accepted_tokens(), drafted,
+                      shares, drafts.price_seconds);
   }
-  if (usage.drafting_off_seconds > 0) out += fmt::format(", drafts off for {:.2f} s", usage.drafting_off_seconds);
+  if (drafts.off_seconds > 0) out += fmt::format(", drafts off for {:.2f} s", drafts.off_seconds);
   return out;
 }
 
@@ -86,7 +87,7 @@ std::string Answer::summary() const {
       "{:.1f} tokens/s{}",
       first_token_seconds, rate(read, usage.prefill_seconds), read, cached,
       // The first token comes out of the prefill.
-      rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, summary_of_drafts(usage),
+      rate(usage.output_tokens - 1, usage.decode_seconds), usage.output_tokens, summary_of_drafts(usage.drafts),
       rate(usage.output_tokens, seconds),
       interrupted                             ? " [stopped]"
       : finish.reason == FinishReason::length ? " [cut: -n or the context is reached]"

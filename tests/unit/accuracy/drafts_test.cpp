@@ -107,8 +107,8 @@ Texts generate(Engine& engine, const std::vector<std::vector<Token>>& prompts, s
       const Finish finish = sink->wait();
       EXPECT_EQ(finish.reason, FinishReason::length);
       texts.tokens.push_back(sink->output());
-      texts.drafted += finish.usage.drafted_tokens;
-      texts.accepted += finish.usage.accepted_tokens;
+      texts.drafted += finish.usage.drafts.drafted_tokens();
+      texts.accepted += finish.usage.drafts.accepted_tokens();
     }
   }
   return texts;
@@ -382,9 +382,8 @@ TEST(ModelDrafts, DrawnTextsHaveTheDistributionOfNoDraftingUnderEveryController)
       for (const char* rule : {"fixed:3", "auto", "window"}) {
         const Drawn seen = draw_texts(draft, rule, sampling, kTexts);
         EXPECT_TRUE(same_distribution(expected.third, seen.third)) << draft << " " << rule;
-        const auto sum = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); };
-        const auto drafted = static_cast<double>(sum(seen.stats.drafted)),
-                   accepted = static_cast<double>(sum(seen.stats.accepted));
+        const auto drafted = static_cast<double>(seen.stats.drafts.drafted_tokens()),
+                   accepted = static_cast<double>(seen.stats.drafts.accepted_tokens());
         if (std::string_view(draft) == "llama") {
           EXPECT_GT(drafted, kTexts) << rule;
           EXPECT_GT(accepted, 0.8 * drafted) << rule;

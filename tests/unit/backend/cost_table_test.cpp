@@ -42,6 +42,52 @@ TEST(CostTable, SmoothsAndFollows) {
   EXPECT_NEAR(*table.seconds(4, 100), 0.020, 1e-4) << "a machine that became slower";
 }
 
+TEST(CostTable, AFirstStepCountsForNoMoreThanItsNeighboursAllow) {
+  CostTable table;
+  table.observe(16, 100, 0.016);
+  table.observe(17, 100, 1);
+  EXPECT_DOUBLE_EQ(*table.seconds(17, 100), 0.017) << "rows cost no more than as many steps of fewer";
+  table.observe(300, 100, 0.2);
+  table.observe(256, 100, 1);
+  EXPECT_DOUBLE_EQ(*table.seconds(256, 100), 0.2) << "nor more than a step of more rows";
+  table.observe(17, 8000, 0.1);
+  EXPECT_DOUBLE_EQ(*table.seconds(17, 8000), 0.1) << "other contexts allow nothing";
+  table.observe(20, 100, 0.018);
+  EXPECT_DOUBLE_EQ(*table.seconds(20, 100), 0.018) << "what costs less is taken as it is";
+}
+
+TEST(CostTable, AFirstStepCountsForNoMoreThanTheSecond) {
+  CostTable table;
+  table.observe(4, 100, 1);
+  table.observe(4, 100, 0.01);
+  EXPECT_DOUBLE_EQ(*table.seconds(4, 100), 0.01);
+}
+
+TEST(CostTable, ALoneStepIsDoubtedUntilThereIsASecond) {
+  CostTable table;
+  const auto others = [&] {
+    for (int i = 0; i < 32; ++i) table.observe(1, 100, 0.010), table.observe(9, 100, 0.018);
+  };
+  others();
+  table.observe(5, 100, 0.017);
+  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.017);
+  others();
+  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.014) << "as if it had never been seen";
+  EXPECT_DOUBLE_EQ(*table.seconds(3, 100), 0.012);
+  table.observe(5, 100, 0.017);
+  others();
+  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.017) << "a second one is believed";
+}
+
+TEST(CostTable, DoubtMakesNothingDearer) {
+  CostTable table;
+  table.observe(1, 100, 0.010);
+  table.observe(5, 100, 0.011);
+  for (int i = 0; i < 100; ++i) table.observe(9, 100, 0.018);
+  EXPECT_DOUBLE_EQ(*table.seconds(1, 100), 0.010);
+  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.011);
+}
+
 TEST(CostTable, ContextsAreApartAndTheNearestStandsIn) {
   CostTable table;
   table.observe(8, 200, 0.010);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A batch that owns its arrays, and backends to run it on.
+// Backends, and how they run a step.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/level.h"
+#include "rows.h"
 
 namespace martlet::cpu {
 
@@ -42,39 +43,12 @@ inline TensorView view_of(const std::vector<float>& values, int64_t columns) {
           {columns, static_cast<int64_t>(values.size()) / columns, 1, 1}};
 }
 
-// Rows of sequences appended one after the other, each with its own pages.
-struct Rows {
-  std::vector<Token> tokens;
-  std::vector<int32_t> positions, starts = {0}, lengths, outputs, page_starts = {0};
-  std::vector<Page> pages;
-  std::vector<PageCopy> copies;
-
-  // Rows at positions first .. of a sequence, token after token; all of them outputs.
-  void add(std::span<const Token> row_tokens, int32_t first, std::span<const Page> sequence_pages) {
-    for (Token token : row_tokens) {
-      outputs.push_back(static_cast<int32_t>(tokens.size()));
-      positions.push_back(first++);
-      tokens.push_back(token);
-    }
-    starts.push_back(static_cast<int32_t>(tokens.size()));
-    lengths.push_back(first);
-    pages.insert(pages.end(), sequence_pages.begin(), sequence_pages.end());
-    page_starts.push_back(static_cast<int32_t>(pages.size()));
-  }
-};
-
 // Runs a step; fails the test when the step does.
 inline std::vector<Chosen> run_step(Backend& backend, ModelId model, const Rows& rows, FunctionRef<Outputs()> forward,
                                     std::vector<Choice> choices = {}) {
   if (choices.empty()) choices.assign(rows.outputs.size(), {.sampling = {.temperature = 0}});
-  const PageTable table = {rows.page_starts, rows.pages};
-  const Batch batch = {.tokens = rows.tokens,
-                       .positions = rows.positions,
-                       .starts = rows.starts,
-                       .context_lengths = rows.lengths,
-                       .groups = {&table, 1},
-                       .copies = rows.copies,
-                       .outputs = rows.outputs};
+  const PageTable table = rows.page_table();
+  const Batch batch = rows.batch(table);
   std::vector<Chosen> chosen(rows.outputs.size());
   std::vector<TokenLogprob> top;
   size_t tops = 0;

@@ -21,18 +21,14 @@ TEST(Summary, OfAnAnswerWithoutDrafts) {
 
 TEST(Summary, TellsDraftsByPositionTheirPriceAndTheTimeWithout) {
   Answer drafted = answer();
-  Usage& usage = drafted.finish.usage;
-  usage.drafted_tokens = 30;
-  usage.accepted_tokens = 19;
-  usage.drafted_at = {12, 10, 8};
-  usage.accepted_at = {12, 5, 2};
-  usage.draft_price_seconds = 0.314;
+  DraftCounts& drafts = drafted.finish.usage.drafts;
+  drafts = {.drafted = {12, 10, 8}, .accepted = {12, 5, 2}, .price_seconds = 0.314};
   EXPECT_NE(drafted.summary().find("(64 tokens, 19 of 30 drafts right (100 50 25 % by position), price 0.31 s), eff"),
             std::string::npos)
       << drafted.summary();
-  usage.drafting_off_seconds = 1.25;
+  drafts.off_seconds = 1.25;
   EXPECT_NE(drafted.summary().find("price 0.31 s, drafts off for 1.25 s), eff"), std::string::npos);
-  usage.drafted_tokens = 0;
+  drafts.drafted = {};
   EXPECT_NE(drafted.summary().find("(64 tokens, drafts off for 1.25 s), eff"), std::string::npos);
 }
 

@@ -7,7 +7,9 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
+#include "backend/cost_table.h"
 #include "draft/drafting.h"
 
 namespace martlet {
@@ -105,10 +107,10 @@ struct Machine {
     std::vector<DraftSeat> seats;
     for (size_t s = 0; s < states.size(); ++s) seats.push_back({s, text, &sampler, &states[s], 1000});
     const auto rows = static_cast<int32_t>(states.size());
-    drafting->propose(seats, rows, 1000, [&](int32_t n) { return cost(n); });
+    drafting->propose(seats, rows, 1000, [&](int32_t n) { return price(n); });
     int32_t drafts = 0;
     for (const DraftState& state : states) drafts += static_cast<int32_t>(state.draft.tokens.size());
-    const double spent = cost(rows + drafts) + static_cast<double>(drafter->computed - computed) * drafter->seconds(1);
+    const double spent = take(rows + drafts) + static_cast<double>(drafter->computed - computed) * drafter->seconds(1);
     for (const DraftSeat& seat : seats) {
       std::vector<Token> chosen;
       for (const Token token : seat.state->draft.tokens) {
@@ -125,6 +127,19 @@ struct Machine {
     seconds += spent;
     return spent;
   }
+  // Of a step as the controller sees it, and as it is.
+  double price(int32_t rows) const { return measured ? measured->seconds(rows, kContext).value_or(0) : cost(rows); }
+  double take(int32_t rows) {
+    double taken = cost(rows);
+    if (rows > static_cast<int32_t>(states.size())) taken *= std::exchange(first_with_drafts, 1);
+    if (measured) measured->observe(rows, kContext, taken);
+    return taken;
+  }
+  // From now on it knows what it has seen: prompts, and a step without drafts.
+  void measure() {
+    measured.emplace();
+    for (const int32_t rows : {512, static_cast<int32_t>(states.size())}) measured->observe(rows, kContext, cost(rows));
+  }
   void run(double until_tokens, double surprise = 1) {
     while (tokens < until_tokens) step(surprise);
   }
@@ -136,6 +151,9 @@ struct Machine {
   const std::vector<Token> text{1, 1, 1};
   const Sampler sampler{SamplingParameters{.temperature = 0}, 1};
   double tokens = 0, seconds = 0;
+  static constexpr int32_t kContext = 100;
+  std::optional<CostTable> measured;
+  double first_with_drafts = 1;  // its step takes so many times as long as those that follow
   std::function<double(int32_t)> cost = [](int32_t rows) {
     return rows <= 4 ? 1 + 0.02 * (rows - 1) : 1.06 + 0.1 * (rows - 4);
   };
@@ -213,6 +231,25 @@ TEST(AutoController, CountsWhatDroppedTokensCost) {
   EXPECT_GT(rate("auto"), 0.985 * rate("off"));
 }
 
+// As where the pages of a new shape come in with it.
+TEST(AutoController, OneSlowFirstStepDoesNotSwitchDraftsOffForGood) {
+  const auto rate = [](double draft_seconds, int32_t sequences, double first) {
+    Machine machine(draft_seconds, sequences);
+    machine.cost = [](int32_t rows) { return 1 + 0.01 * rows; };
+    machine.drafter->chance = 0.9;
+    machine.first_with_drafts = first;
+    machine.measure();
+    machine.run(1000 * sequences);
+    machine.tokens = machine.seconds = 0;
+    machine.run(500 * sequences);
+    return machine.rate();
+  };
+  for (const double draft_seconds : {0.0, 0.01})
+    for (const int32_t sequences : {1, 4, 16})
+      EXPECT_GT(rate(draft_seconds, sequences, 20), 0.95 * rate(draft_seconds, sequences, 1))
+          << draft_seconds << " " << sequences;
+}
+
 TEST(AutoController, ReadsNoLongPromptForAFewTokensThatAreLeft) {
   Machine machine(0.09);
   machine.drafter->behind = 100;
@@ -274,11 +311,8 @@ TEST(AutoController, StopsADraftWhereTheDrafterIsUnsure) {
   machine.drafter->honest = true;
   machine.drafter->chance = 0.7;
   machine.run(3000);
-  const SpeculationStats& stats = machine.drafting->stats();
-  uint64_t drafted = 0, accepted = 0;
-  for (const uint64_t n : stats.drafted) drafted += n;
-  for (const uint64_t n : stats.accepted) accepted += n;
-  EXPECT_GT(static_cast<double>(accepted), 0.95 * static_cast<double>(drafted));
+  const DraftCounts& drafts = machine.drafting->stats().drafts;
+  EXPECT_GT(static_cast<double>(drafts.accepted_tokens()), 0.95 * static_cast<double>(drafts.drafted_tokens()));
   EXPECT_GT(machine.rate(), 2);
 }
 
@@ -289,7 +323,7 @@ TEST(AutoController, ProbesOneStepInSixtyFourOnly) {
   machine.run(1000 + 640);
   EXPECT_LE(machine.drafter->calls - before, 10);
   EXPECT_GE(machine.drafter->calls - before, 8);
-  EXPECT_GT(machine.drafting->stats().off_seconds, 500);
+  EXPECT_GT(machine.drafting->stats().drafts.off_seconds, 500);
 }
 
 TEST(AutoController, DoesNotProbeWhatCostsMoreThanOnePercent) {
@@ -312,8 +346,8 @@ TEST(Drafting, CountsByPosition) {
   for (int i = 0; i < 5; ++i) machine.step(0);
   const SpeculationStats& stats = machine.drafting->stats();
   for (size_t j = 0; j < kMaxDraft; ++j) {
-    EXPECT_EQ(stats.drafted[j], j < 3 ? 5u : 0u);
-    EXPECT_EQ(stats.accepted[j], j < 3 ? 5u : 0u);
+    EXPECT_EQ(stats.drafts.drafted[j], j < 3 ? 5 : 0);
+    EXPECT_EQ(stats.drafts.accepted[j], j < 3 ? 5 : 0);
   }
   EXPECT_EQ(stats.decisions[3], 5u);
   EXPECT_NEAR(stats.saved_seconds, 15 * 107, 1e-6);

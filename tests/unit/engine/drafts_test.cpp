@@ -75,10 +75,6 @@ struct DraftingEngine {
   std::unique_ptr<FakeEngine> fake;
 };
 
-uint64_t sum(const std::array<uint64_t, kMaxDraft>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-}
-
 // 200 prompts under every controller, alone, by five and by sixteen at a time, with little memory so that prefixes are
 // shared, evicted and sequences preempted while drafts come and go.
 TEST(Drafts, TheTextIsThatOfNoDraftingUnderEveryControllerAndBatchSize) {
@@ -108,10 +104,10 @@ TEST(Drafts, TheTextIsThatOfNoDraftingUnderEveryControllerAndBatchSize) {
         const EngineStats stats = engine.fake->stats_when(
             [&](const EngineStats& s) { return s.requests_finished == prompts.size() && s.pages_used == 0; });
         if (std::string_view(rule).starts_with("fixed")) {
-          EXPECT_GT(sum(stats.speculation.drafted), 1000u);
-          const auto accepted = static_cast<double>(sum(stats.speculation.accepted));
+          EXPECT_GT(stats.speculation.drafts.drafted_tokens(), 1000);
+          const auto accepted = static_cast<double>(stats.speculation.drafts.accepted_tokens());
           if (right == 100) {
-            EXPECT_GT(accepted, 0.9 * static_cast<double>(sum(stats.speculation.drafted)));
+            EXPECT_GT(accepted, 0.9 * static_cast<double>(stats.speculation.drafts.drafted_tokens()));
           }
           if (right == 0) {
             EXPECT_EQ(accepted, 0);
@@ -129,19 +125,19 @@ TEST(Drafts, AcceptedDraftsSaveSteps) {
   EXPECT_EQ(usage.output_tokens, 50);
   EXPECT_EQ(usage.decode_steps,
             11);  // one after the prompt, then five tokens a step; the last step has no room for all
-  EXPECT_EQ(usage.drafted_tokens, usage.accepted_tokens);
-  EXPECT_EQ(usage.drafted_tokens, 39);
-  EXPECT_EQ(std::vector(usage.drafted_at.begin(), usage.drafted_at.begin() + 5), (std::vector{10, 10, 10, 9, 0}));
-  EXPECT_EQ(usage.accepted_at, usage.drafted_at);
-  EXPECT_GT(usage.draft_price_seconds, 0);
+  EXPECT_EQ(usage.drafts.drafted_tokens(), usage.drafts.accepted_tokens());
+  EXPECT_EQ(usage.drafts.drafted_tokens(), 39);
+  EXPECT_EQ(usage.drafts.drafted, (std::array<int64_t, kMaxDraft>{10, 10, 10, 9}));
+  EXPECT_EQ(usage.drafts.accepted, usage.drafts.drafted);
+  EXPECT_GT(usage.drafts.price_seconds, 0);
 }
 
 TEST(Drafts, ARequestChoosesItsOwnRule) {
   DraftingEngine engine({}, "off");
   Request request = greedy({1, 2, 3}, 30);
-  EXPECT_EQ(engine.fake->submit(request)->wait().usage.drafted_tokens, 0);
+  EXPECT_EQ(engine.fake->submit(request)->wait().usage.drafts.drafted_tokens(), 0);
   request.speculation = *parse_speculation("fixed:3");
-  EXPECT_GT(engine.fake->submit(request)->wait().usage.drafted_tokens, 15);
+  EXPECT_GT(engine.fake->submit(request)->wait().usage.drafts.drafted_tokens(), 15);
 }
 
 TEST(Drafts, WithoutADrafterARuleIsRefused) {
@@ -173,7 +169,7 @@ TEST(Drafts, RepetitionsAreFoundByNgrams) {
   const std::vector<Token> prompt = {1, 2, 3, 1, 2, 3, 1, 2, 3};
   engine.fake->submit(greedy(prompt, 20))->wait();
   const auto sink = engine.fake->submit(greedy(prompt, 20));
-  EXPECT_EQ(sink->wait().usage.drafted_tokens, 4);
+  EXPECT_EQ(sink->wait().usage.drafts.drafted_tokens(), 4);
   EXPECT_EQ(sink->output(), expected_output(prompt, 20));
 }
 
@@ -226,6 +222,15 @@ TEST(DraftFaults, G8_TheDraftModelIsGivenBackBeforeCachedPrompts) {
     EXPECT_TRUE(engine.fake->engine->stats().speculation.given_back);
     EXPECT_EQ(engine.fake->submit(greedy(cached, 1))->wait().usage.cached_tokens, starved == 1 ? 8 : 0);
   }
+}
+
+TEST(DraftFaults, G8_WithThePromptCacheGoesTheDraftModel) {
+  DraftingEngine engine({}, "fixed:4");
+  const std::vector<Token> cached = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  engine.fake->submit(greedy(cached, 1))->wait();
+  engine.fake->engine->drop_prompt_cache();
+  engine.fake->stats_when([](const EngineStats& s) { return s.pages_cached == 0 && s.speculation.given_back; });
+  EXPECT_EQ(engine.fake->submit(greedy(cached, 1))->wait().usage.cached_tokens, 0);
 }
 
 TEST(DraftFaults, D11_CancelledWhileItDrafts) {

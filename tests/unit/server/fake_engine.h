@@ -97,12 +97,7 @@ class FakeEngine final : public Engine {
                     .miss = PrefixMiss::differs,
                     .output_tokens = r.given};
     if (r.request.speculation) {
-      finish.usage.drafted_tokens = 7;
-      finish.usage.accepted_tokens = 5;
-      finish.usage.drafted_at = {4, 3};
-      finish.usage.accepted_at = {4, 1};
-      finish.usage.draft_price_seconds = 0.5;
-      finish.usage.drafting_off_seconds = 0.25;
+      finish.usage.drafts = {.drafted = {4, 3}, .accepted = {4, 1}, .price_seconds = 0.5, .off_seconds = 0.25};
     }
     if (r.cancelled) return finish.reason = FinishReason::cancelled, finish;
     if (r.given < 0) {

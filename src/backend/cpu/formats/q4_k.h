@@ -9,7 +9,7 @@ namespace {
 // { scales[16], see scales_k4.h; nibbles[128] }, sub-blocks of 32: d * factor * code - dmin * minimum.
 // Of each 32 bytes the low nibbles are one sub-block, the high ones the next.
 template <>
-struct Unpacker<Format::Q4_K> : Blocks256<144, Codes::u4, 0, true, 32, 4> {
+struct Unpacker<Format::Q4_K> : BlocksK4<144, Codes::u4> {
   template <class V>
   struct State {
     typename V::Int raw[8];
@@ -33,15 +33,6 @@ struct Unpacker<Format::Q4_K> : Blocks256<144, Codes::u4, 0, true, 32, 4> {
   MARTLET_INLINE static void load_along(const std::byte* block, State<V>& state) {
     unroll<4>([&](auto part) MARTLET_INLINED { state.raw[part] = V::load_int(block + 16 + 32 * part); });
   }
-  template <class V>
-  MARTLET_INLINE static typename V::Int factors_along(const std::byte* block) {
-    return factors_k4_along<V>(block);
-  }
-  template <class V, int J>
-  MARTLET_INLINE static typename V::Int factor_along(typename V::Int factors) {
-    return V::template repeat_byte<J>(factors);
-  }
-  MARTLET_INLINE static int sub_block(int part, int i) { return 2 * part + i; }
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 // { scales[16], see scales_k4.h; fifth bits[32]; nibbles[128] }: as Q4_K, bit j of fifth-bit byte l belonging to column
 // 32j + l.
 template <>
-struct Unpacker<Format::Q5_K> : Blocks256<176, Codes::u5, 0, true, 32, 4> {
+struct Unpacker<Format::Q5_K> : BlocksK4<176, Codes::u5> {
   template <class V>
   struct State {
     typename V::Int raw[8],
@@ -42,15 +42,6 @@ struct Unpacker<Format::Q5_K> : Blocks256<176, Codes::u5, 0, true, 32, 4> {
       state.fifth[part] = V::right(fifth, 2 * part);
     });
   }
-  template <class V>
-  MARTLET_INLINE static typename V::Int factors_along(const std::byte* block) {
-    return factors_k4_along<V>(block);
-  }
-  template <class V, int J>
-  MARTLET_INLINE static typename V::Int factor_along(typename V::Int factors) {
-    return V::template repeat_byte<J>(factors);
-  }
-  MARTLET_INLINE static int sub_block(int part, int i) { return 2 * part + i; }
 };
 
 }  // namespace

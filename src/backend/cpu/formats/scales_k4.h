@@ -36,5 +36,19 @@ MARTLET_INLINE typename V::Int factors_k4_along(const std::byte* block) {
                    V::bit_and(V::right(V::lookup(bytes, V::table(high)), 2), V::broadcast_byte(0x30)));
 }
 
+// Q4_K and Q5_K: sub-blocks of 32, two of them in each part.
+template <int Bytes, Codes Range>
+struct BlocksK4 : Blocks256<Bytes, Range, 0, true, 32, 4> {
+  template <class V>
+  MARTLET_INLINE static typename V::Int factors_along(const std::byte* block) {
+    return factors_k4_along<V>(block);
+  }
+  template <class V, int J>
+  MARTLET_INLINE static typename V::Int factor_along(typename V::Int factors) {
+    return V::template repeat_byte<J>(factors);
+  }
+  MARTLET_INLINE static int sub_block(int part, int i) { return 2 * part + i; }
+};
+
 }  // namespace
 }  // namespace martlet::cpu
