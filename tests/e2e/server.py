@@ -209,6 +209,7 @@ class Server:
     def unharmed(self):
         assert self.process.poll() is None and self.process.pid == self.pid
         assert any(self.healthy_within(1) for _ in range(3)), "health"   # a busy machine may need another attempt
+        assert self.idle()   # or what the test has just left counts against the canary where a key's requests are limited
         assert self.canary() == self.first_canary
         assert self.idle()
         assert self.metric("martlet_pages_used") == 0
