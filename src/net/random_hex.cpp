@@ -2,9 +2,9 @@
 
 #include <openssl/rand.h>
 
-#include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <utility>
 
 namespace martlet::net {
 namespace {
@@ -12,15 +12,9 @@ namespace {
 // Several ids of a request share one call of the generator, which takes locks and asks for the process's id each time.
 class Entropy {
  public:
-  void take(unsigned char* out, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-      if (next_ == ready_.size()) refill();
-      const size_t count = std::min(bytes - done, ready_.size() - next_);
-      unsigned char* const from = ready_.data() + next_;
-      std::copy_n(from, count, out + done);
-      std::fill_n(from, count, 0);  // an id may be a key
-      next_ += count, done += count;
-    }
+  unsigned char next() {
+    if (next_ == ready_.size()) refill();
+    return std::exchange(ready_[next_++], 0);  // an id may be a key: no copy stays behind
   }
 
  private:
@@ -39,11 +33,8 @@ std::string random_hex(size_t bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   static thread_local Entropy entropy;
   std::string out(2 * bytes, '\0');
-  // The bytes come to stand in the upper half: the digits of one never reach one that has not been read.
-  auto* const random = reinterpret_cast<unsigned char*>(out.data() + bytes);
-  entropy.take(random, bytes);
   for (size_t i = 0; i < bytes; ++i) {
-    const unsigned char byte = random[i];
+    const unsigned char byte = entropy.next();
     out[2 * i] = kDigits[byte >> 4];
     out[2 * i + 1] = kDigits[byte & 15];
   }
