@@ -31,8 +31,12 @@ struct SchedulerOptions {
 
 // How much longer than a step of streams alone a step with parts of prompts may take.
 inline constexpr double kTpotFactor = 1.5;
-// Prompts get this many rows of a step whatever it costs the streams, or nobody new would ever be served.
+// Prompts get so many rows of a step although it then takes longer, or nobody new would ever be served.
 inline constexpr int32_t kLeastPrefill = 32;
+// Where rows are so dear that even those would make steps of a long prompt this many times longer, it gets fewer, but
+// never fewer than these.
+inline constexpr double kMostTpotFactor = 2.25;
+inline constexpr int32_t kFewestPrefill = 4;
 
 // Decides what each step computes. Used by the engine's thread alone.
 //
@@ -115,7 +119,7 @@ class Scheduler {
   void fill();
   void add(Sequence& sequence, int32_t rows);
   void add_prefill(std::vector<Sequence*>& prompts);
-  int32_t prefill_budget(const Sequence& first) const;
+  int32_t prefill_budget(const std::vector<Sequence*>& prompts) const;
   void accept(const Step::Entry& entry, Answers answers, double seconds);
   Status accept_one(Sequence& sequence, const Answers& answers);
   std::optional<FinishReason> outcome(const Sequence& sequence) const;

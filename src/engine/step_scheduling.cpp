@@ -48,7 +48,7 @@ void Scheduler::add(Sequence& sequence, int32_t rows) {
 // The first in rank gets at least half of the budget, so that it ends; of the others the shortest are served first, so
 // that a short prompt does not wait for a long one.
 void Scheduler::add_prefill(std::vector<Sequence*>& prompts) {
-  const int32_t budget = prefill_budget(*prompts.front());
+  const int32_t budget = prefill_budget(prompts);
   int64_t others = 0;
   for (size_t i = 1; i < prompts.size(); ++i) others += prompts[i]->remaining();
   const int64_t share = std::max<int64_t>((budget + 1) / 2, budget - others);
@@ -66,7 +66,8 @@ void Scheduler::add_prefill(std::vector<Sequence*>& prompts) {
 }
 
 // The largest chunk of prompts that keeps the step within the time that its streams may be made to wait.
-int32_t Scheduler::prefill_budget(const Sequence& first) const {
+int32_t Scheduler::prefill_budget(const std::vector<Sequence*>& prompts) const {
+  const Sequence& first = *prompts.front();
   const int32_t streams = step_.rows();
   const int32_t most = std::min(options_.prefill_chunk, options_.max_rows - streams);
   const int32_t least = std::min(kLeastPrefill, most);
@@ -74,21 +75,24 @@ int32_t Scheduler::prefill_budget(const Sequence& first) const {
   const int64_t context = step_.mean_context();
   const std::optional<double> alone = costs_.seconds(streams, static_cast<int32_t>(context));
   if (!alone) return least;
-  const double limit = options_.tpot_target > 0 ? options_.tpot_target : kTpotFactor * *alone;
-  const auto within = [&](int64_t rows) {
-    const int64_t attended = streams * context + rows * (first.computed + rows / 2);
-    return costs_.seconds(static_cast<int32_t>(streams + rows), static_cast<int32_t>(attended / (streams + rows))) <=
-           limit;
+  const auto largest_within = [&](double limit, int32_t low, int32_t high) {
+    while (low < high) {
+      const int32_t rows = high - (high - low) / 2;
+      const int64_t attended = streams * context + rows * (static_cast<int64_t>(first.computed) + rows / 2);
+      const auto mean = static_cast<int32_t>(attended / (streams + rows));
+      if (costs_.seconds(streams + rows, mean) <= limit)
+        low = rows;
+      else
+        high = rows - 1;
+    }
+    return low;
   };
-  int32_t low = least, high = most;
-  while (low < high) {
-    const int32_t middle = high - (high - low) / 2;
-    if (within(middle))
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+  const double limit = options_.tpot_target > 0 ? options_.tpot_target : kTpotFactor * *alone;
+  const int32_t rows = largest_within(limit, least, most);
+  // A prompt that ends is worth one slow step; one that is long would make all of its many steps slow.
+  const auto ends = [](const Sequence* prompt) { return prompt->remaining() <= kLeastPrefill; };
+  if (rows > least || std::any_of(prompts.begin(), prompts.end(), ends)) return rows;
+  return largest_within(std::max(limit, kMostTpotFactor * *alone), std::min(kFewestPrefill, least), least);
 }
 
 void Scheduler::commit(Step& step, const Status& status, double seconds) {

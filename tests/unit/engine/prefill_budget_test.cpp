@@ -7,22 +7,24 @@ namespace {
 
 constexpr ManualEngine::Shape kLarge = {.page_tokens = 16, .pages = 4096, .context = 8192};
 
+// Of the steps that held prompt rows; the last, which holds what is left, only counts among `steps`.
 struct Mixed {
-  double slowest = 0;  // of the steps that held prompt rows
-  int32_t least = 1 << 30;
+  double slowest = 0;
+  int32_t least = 1 << 30, steps = 0;
 };
 
-// Eight streams, and a prompt of 4,096 tokens that comes among them.
-Mixed serve(ManualEngine& engine) {
+// Eight streams, and a long prompt that comes among them.
+Mixed serve(ManualEngine& engine, int32_t prompt_tokens = 4096) {
   std::mt19937 random(1);
   std::vector<std::shared_ptr<RecordingSink>> streams;
   for (int i = 0; i < 8; ++i) streams.push_back(engine.submit(greedy(random_tokens(random, 10), 400)));
   for (int i = 0; i < 20; ++i) engine.step();
-  const std::vector<Token> prompt = random_tokens(random, 4096);
+  const std::vector<Token> prompt = random_tokens(random, prompt_tokens);
   const auto late = engine.submit(greedy(prompt, 1));
   Mixed mixed;
   while (!late->finished()) {
     const Step* step = engine.step();
+    ++mixed.steps;
     if (late->finished()) break;
     mixed.slowest = std::max(mixed.slowest, engine.step_seconds(step->rows()));
     mixed.least = std::min(mixed.least, step->rows() - 8);
@@ -41,12 +43,45 @@ TEST(PrefillBudget, StreamsAreNotHeldUpBeyondTheTarget) {
   EXPECT_GE(mixed.slowest, 1.3 * engine.step_seconds(8)) << "and what the target allows is used";
 }
 
-TEST(PrefillBudget, PromptsGetTheirLeastWhereRowsAreDear) {
+TEST(PrefillBudget, PromptsGetTheirLeastWhereTheTargetIsMissed) {
   ManualEngine engine(kLarge);
-  engine.step_seconds = [](int32_t rows) { return 1e-3 * rows; };
+  engine.step_seconds = [](int32_t rows) { return 20e-3 + 1e-3 * rows; };  // 1.5 times is 14 rows, 32 are 2.1 times
   const Mixed mixed = serve(engine);
   EXPECT_DOUBLE_EQ(mixed.slowest, engine.step_seconds(8 + kLeastPrefill));
   EXPECT_EQ(mixed.least, kLeastPrefill);
+}
+
+TEST(PrefillBudget, ALongPromptGetsFewerWhereRowsAreDear) {
+  ManualEngine engine(kLarge);
+  engine.step_seconds = [](int32_t rows) { return 1e-3 * rows; };  // 32 are 5 times, 2.25 times is 10 rows
+  const Mixed mixed = serve(engine, 2048);
+  EXPECT_LE(mixed.slowest, kMostTpotFactor * engine.step_seconds(8) + 1e-9);
+  EXPECT_EQ(mixed.least, 10);
+}
+
+TEST(PrefillBudget, ButNeverFewerThanAFew) {
+  ManualEngine engine(kLarge);
+  engine.step_seconds = [](int32_t rows) { return rows > 8 ? 1e-3 * rows : 1e-6; };
+  EXPECT_EQ(serve(engine, 1024).least, kFewestPrefill);
+}
+
+TEST(PrefillBudget, APromptThatEndsGetsItsRowsEvenWhereTheyAreDear) {
+  ManualEngine engine(kLarge);
+  engine.step_seconds = [](int32_t rows) { return 1e-3 * rows; };
+  EXPECT_EQ(serve(engine, kLeastPrefill).steps, 1);
+}
+
+TEST(PrefillBudget, AShortPromptEndsBesideALongOneEvenWhereRowsAreDear) {
+  ManualEngine engine(kLarge);
+  engine.step_seconds = [](int32_t rows) { return 1e-3 * rows; };
+  std::mt19937 random(1);
+  for (int i = 0; i < 8; ++i) engine.submit(greedy(random_tokens(random, 10), 400));
+  for (int i = 0; i < 20; ++i) engine.step();
+  engine.submit(greedy(random_tokens(random, 2048), 1));
+  for (int i = 0; i < 20; ++i) engine.step();
+  const auto short_one = engine.submit(greedy(random_tokens(random, kLeastPrefill), 1));
+  engine.step(), engine.step();
+  EXPECT_TRUE(short_one->finished()) << "half of the step is its own";
 }
 
 TEST(PrefillBudget, ATargetOfTheUsersOwn) {
