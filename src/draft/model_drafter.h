@@ -58,7 +58,7 @@ class ModelDrafter final : public Drafter {
   const Options options_;
   PagePool pool_;
   CostTable costs_;
-  int32_t context_ = 0;  // that a row of the last step attended to
+  CostTable::Line prices_;  // at the context of the last step
   std::unordered_map<RequestId, Cached> cached_;
 };
 

@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 #include <utility>
+#include <utility>
 
 #include "backend/cost_table.h"
 #include "draft/drafting.h"
@@ -131,7 +132,7 @@ struct Machine {
   double price(int32_t rows) const { return measured ? measured->seconds(rows, kContext).value_or(0) : cost(rows); }
   double take(int32_t rows) {
     double taken = cost(rows);
-    if (rows > static_cast<int32_t>(states.size())) taken *= std::exchange(first_with_drafts, 1);
+    if (rows > static_cast<int32_t>(states.size()) && slow_steps-- > 0) taken *= 20;
     if (measured) measured->observe(rows, kContext, taken);
     return taken;
   }
@@ -153,7 +154,7 @@ struct Machine {
   double tokens = 0, seconds = 0;
   static constexpr int32_t kContext = 100;
   std::optional<CostTable> measured;
-  double first_with_drafts = 1;  // its step takes so many times as long as those that follow
+  int64_t slow_steps = 0;  // with drafts, that take twenty times as long as those that follow
   std::function<double(int32_t)> cost = [](int32_t rows) {
     return rows <= 4 ? 1 + 0.02 * (rows - 1) : 1.06 + 0.1 * (rows - 4);
   };
@@ -232,12 +233,12 @@ TEST(AutoController, CountsWhatDroppedTokensCost) {
 }
 
 // As where the pages of a new shape come in with it.
-TEST(AutoController, OneSlowFirstStepDoesNotSwitchDraftsOffForGood) {
-  const auto rate = [](double draft_seconds, int32_t sequences, double first) {
+TEST(AutoController, SlowFirstStepsDoNotSwitchDraftsOffForGood) {
+  const auto rate = [](double draft_seconds, int32_t sequences, int32_t slow_steps) {
     Machine machine(draft_seconds, sequences);
     machine.cost = [](int32_t rows) { return 1 + 0.01 * rows; };
     machine.drafter->chance = 0.9;
-    machine.first_with_drafts = first;
+    machine.slow_steps = slow_steps;
     machine.measure();
     machine.run(1000 * sequences);
     machine.tokens = machine.seconds = 0;
@@ -246,8 +247,21 @@ TEST(AutoController, OneSlowFirstStepDoesNotSwitchDraftsOffForGood) {
   };
   for (const double draft_seconds : {0.0, 0.01})
     for (const int32_t sequences : {1, 4, 16})
-      EXPECT_GT(rate(draft_seconds, sequences, 20), 0.95 * rate(draft_seconds, sequences, 1))
-          << draft_seconds << " " << sequences;
+      for (const int32_t slow_steps : {1, 2, 3})
+        EXPECT_GT(rate(draft_seconds, sequences, slow_steps), 0.95 * rate(draft_seconds, sequences, 0))
+            << draft_seconds << " " << sequences << " " << slow_steps;
+}
+
+// Were the one step that measured it believed, useless drafts would look free beside it.
+TEST(AutoController, ASlowStepWithoutDraftsDoesNotKeepThemOnForGood) {
+  Machine machine(0.09);
+  machine.measured.emplace();
+  machine.measured->observe(512, Machine::kContext, machine.cost(512));
+  machine.measured->observe(1, Machine::kContext, 3 * machine.cost(1));
+  machine.run(400);
+  machine.tokens = machine.seconds = 0;
+  machine.run(1000);
+  EXPECT_GT(machine.rate(), 0.98);
 }
 
 TEST(AutoController, ReadsNoLongPromptForAFewTokensThatAreLeft) {
