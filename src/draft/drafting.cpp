@@ -13,8 +13,8 @@ using Mode = Speculation::Mode;
 
 constexpr int32_t kProbeSteps = 64;
 constexpr double kProbeLoss = 0.01;
-// Steps over which the cost of bringing a drafter up to date is spread, where the answer has so many left.
-constexpr double kEntrySteps = 32;
+// Tokens over which the cost of bringing a drafter up to date is spread, where the answer has so many left.
+constexpr double kEntryTokens = 64;
 constexpr int32_t kLongestPause = 1024;
 
 double seconds_since(Clock::time_point begin) {
@@ -143,7 +143,7 @@ void Drafting::plan(Seating& seating) {
     }
     const int32_t lag = drafter_->lag(seat.id, seat.tokens);
     candidate.entry =
-        std::max(0.0, drafter_->seconds(lag) - drafter_->seconds(1)) / std::clamp<double>(seat.room, 1, kEntrySteps);
+        std::max(0.0, drafter_->seconds(lag) - drafter_->seconds(1)) / std::clamp<double>(seat.room, 1, kEntryTokens);
     candidate.last = seat.state->last;
     computed += acceptance_.computed(drawing(seat), seat.state->level) / static_cast<double>(automatic.size());
   }

@@ -8,7 +8,6 @@
 #include <random>
 #include <stdexcept>
 #include <utility>
-#include <utility>
 
 #include "backend/cost_table.h"
 #include "draft/drafting.h"
