@@ -10,9 +10,9 @@ namespace {
 // interrupted step, which counts as this many times what was expected at most.
 constexpr double kLeastWeight = 1.0 / 8, kOutlier = 3;
 constexpr int32_t kSmallestContext = 256;
-constexpr int32_t kFirst = 4;  // observations of a cell whose least counts
-constexpr int64_t kBelief = 64,
-                  kMostBelief = 16;  // steps for which each observation is believed, up to so many of them
+constexpr int64_t kFirst = 4;  // observations of a cell of which the least counts
+// Steps for which each observation of a cell is believed, for up to so many observations.
+constexpr int64_t kBelief = 64, kMostBelief = 16;
 
 }  // namespace
 
