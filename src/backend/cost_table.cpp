@@ -10,7 +10,9 @@ namespace {
 // interrupted step, which counts as this many times what was expected at most.
 constexpr double kLeastWeight = 1.0 / 8, kOutlier = 3;
 constexpr int32_t kSmallestContext = 256;
-constexpr int64_t kDoubt = 64;  // steps after which a lone observation wants to be confirmed
+constexpr int64_t kFirst = 4;  // observations of a cell of which the least counts
+// Steps for which each observation of a cell is believed, for up to so many observations.
+constexpr int64_t kBelief = 64, kMostBelief = 16;
 
 }  // namespace
 
@@ -44,19 +46,20 @@ double CostTable::most(int32_t rows, int32_t context) const {
 
 void CostTable::observe(int32_t rows, int32_t context, double seconds) {
   Cell& cell = cells_[row_bucket(rows)][context_bucket(context)];
-  if (cell.count == 0) seconds = std::min(seconds, most(rows, context));
-  if (cell.count == 1) cell.seconds = std::min(cell.seconds, seconds);
-  if (cell.count > 1) seconds = std::min(seconds, kOutlier * cell.seconds);
+  if (cell.count == 0) cell.seconds = most(rows, context);
   fewest_ = std::min(fewest_, rows);
   ++cell.count;
   cell.last = ++observations_;
-  const double weight = std::max(1.0 / cell.count, kLeastWeight);
+  const double weight = std::max(1.0 / static_cast<double>(cell.count), kLeastWeight);
   cell.rows += weight * (rows - cell.rows);
-  cell.seconds += weight * (seconds - cell.seconds);
+  if (cell.count <= kFirst)
+    cell.seconds = std::min(cell.seconds, seconds);
+  else
+    cell.seconds += weight * (std::min(seconds, kOutlier * cell.seconds) - cell.seconds);
 }
 
 bool CostTable::doubted(const Cell& cell) const {
-  return cell.count == 1 && observations_ - cell.last >= kDoubt;
+  return observations_ - cell.last >= kBelief * std::min(cell.count, kMostBelief);
 }
 
 const CostTable::Cell* CostTable::nearest(size_t row_bucket, size_t context_bucket) const {
@@ -70,31 +73,48 @@ const CostTable::Cell* CostTable::nearest(size_t row_bucket, size_t context_buck
   return nullptr;
 }
 
-double CostTable::between(const Cell& below, const Cell& above, double rows) {
+double CostTable::Line::between(const Point& below, const Point& above, double rows) {
   const double part = (rows - below.rows) / (above.rows - below.rows);
   return below.seconds + part * (above.seconds - below.seconds);
 }
 
-std::optional<double> CostTable::seconds(int32_t rows, int32_t context) const {
+// Points come in order of rows. Those that are doubted are left out where they lie above what others make of them.
+void CostTable::Line::add(const Point& point) {
+  const auto too_dear = [&](const Point& last) {
+    return last.doubted && last.seconds > between(points_[size_ - 2], point, last.rows);
+  };
+  while (size_ > 1 && too_dear(points_[size_ - 1])) --size_;
+  points_[size_++] = point;
+}
+
+// The first point has others on one side only: dearer than the next one it cannot be.
+void CostTable::Line::end() {
+  if (size_ < 3 || !points_[0].doubted || points_[0].seconds <= points_[1].seconds) return;
+  const double in_proportion = points_[1].seconds * points_[0].rows / points_[1].rows;
+  points_[0].seconds = std::max(in_proportion, between(points_[1], points_[2], points_[0].rows));
+}
+
+CostTable::Line CostTable::line(int32_t context) const {
   const size_t at = context_bucket(context);
-  std::array<const Cell*, kRowBuckets> line;  // by rows; doubted cells above what others make of it left out
-  size_t size = 0;
-  for (size_t bucket = 0; bucket < kRowBuckets; ++bucket) {
-    const Cell* cell = nearest(bucket, at);
-    if (!cell) continue;
-    const auto too_dear = [&](const Cell& last) {
-      return doubted(last) && last.seconds > between(*line[size - 2], *cell, last.rows);
-    };
-    while (size > 1 && too_dear(*line[size - 1])) --size;
-    line[size++] = cell;
-    if (cell->rows >= rows && !doubted(*cell)) break;
-  }
-  if (size == 0) return std::nullopt;
-  size_t above = 0;
-  while (above < size && line[above]->rows < rows) ++above;
-  if (above == 0) return line[0]->seconds;
-  const Cell& below = *line[above - 1];
-  return above < size ? between(below, *line[above], rows) : below.seconds * rows / below.rows;
+  Line line;
+  for (size_t bucket = 0; bucket < kRowBuckets; ++bucket)
+    if (const Cell* cell = nearest(bucket, at)) line.add({cell->rows, cell->seconds, doubted(*cell)});
+  line.end();
+  return line;
+}
+
+std::optional<double> CostTable::Line::seconds(int32_t rows) const {
+  if (size_ == 0) return std::nullopt;
+  const auto end = points_.begin() + static_cast<std::ptrdiff_t>(size_);
+  const auto above =
+      std::lower_bound(points_.begin(), end, rows, [](const Point& point, int32_t n) { return point.rows < n; });
+  if (above == points_.begin()) return above->seconds;
+  const Point& below = *std::prev(above);
+  return above == end ? below.seconds * rows / below.rows : between(below, *above, rows);
+}
+
+std::optional<double> CostTable::seconds(int32_t rows, int32_t context) const {
+  return line(context).seconds(rows);
 }
 
 }  // namespace martlet

@@ -10,6 +10,11 @@ constexpr std::array<double, Surprise::kLevels - 1> kSurpriseLevels = {0.1, 0.3,
 constexpr double kMemory = 256;                   // drafts that a ratio remembers
 constexpr double kPriorDrafts = 4, kPrior = 0.7;  // before anything is known: hopeful, so that it is found out
 constexpr double kMost = 0.99;
+constexpr double kPriorClaims = 3, kPriorShifted = 0.95;  // likewise: hardly any draft is thought wrong
+
+double odds(double part, double whole) {
+  return part / (whole - part);
+}
 
 }  // namespace
 
@@ -37,6 +42,18 @@ double Acceptance::Ratio::or_else(double parent) const {
   return (accepted + kPriorDrafts * parent) / (tried + kPriorDrafts);
 }
 
+Acceptance::Acceptance(const Drafter& drafter) {
+  for (int32_t c = 0; c < kConfidences; ++c) chances_[static_cast<size_t>(c)] = drafter.chance(c);
+}
+
+// A drafter that is right more often than it claims is so at every confidence: its odds are off by one factor.
+double Acceptance::Table::shifted(double chance) const {
+  const double tried = all.tried + kPriorClaims;
+  const double factor =
+      odds(all.accepted + kPriorShifted * kPriorClaims, tried) / odds(claimed + 0.5 * kPriorClaims, tried);
+  return odds(chance, 1) * factor / (1 + odds(chance, 1) * factor);
+}
+
 double Acceptance::expected(Drawing drawing, int32_t surprise, int32_t position) const {
   const Table& t = table(drawing);
   const Ratio& cell = t.by_position[static_cast<size_t>(surprise)][static_cast<size_t>(position)];
@@ -44,12 +61,14 @@ double Acceptance::expected(Drawing drawing, int32_t surprise, int32_t position)
 }
 
 double Acceptance::given(Drawing drawing, int32_t confidence) const {
+  const auto at = static_cast<size_t>(confidence);
   const Table& t = table(drawing);
-  return std::min(kMost, t.by_confidence[static_cast<size_t>(confidence)].or_else(t.all.or_else(kPrior)));
+  return std::min(kMost, t.by_confidence[at].or_else(t.shifted(chances_[at])));
 }
 
 void Acceptance::add(Drawing drawing, int32_t surprise, int32_t position, int32_t confidence, bool accepted) {
   Table& t = table(drawing);
+  t.claimed += chances_[static_cast<size_t>(confidence)] - t.claimed / kMemory;
   t.all.add(accepted);
   t.by_position[static_cast<size_t>(surprise)][static_cast<size_t>(position)].add(accepted);
   t.by_confidence[static_cast<size_t>(confidence)].add(accepted);

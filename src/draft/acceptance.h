@@ -3,6 +3,7 @@
 // How likely drafts are to be accepted, learnt from those that were.
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "draft/drafter.h"
@@ -33,16 +34,20 @@ class Departure {
   double factor() const { return (accepted_ + kPrior) / (expected_ + kPrior); }
 
  private:
-  static constexpr double kPrior = 3, kMemory = 32;  // drafts
+  static constexpr double kPrior = 8, kMemory = 32;  // drafts
   double accepted_ = 0, expected_ = 0;
 };
 
 class Acceptance {
  public:
+  explicit Acceptance(const Drafter& drafter);
+
   // Of draft `position` (from 0), given that those before it are accepted.
   double expected(Drawing drawing, int32_t surprise, int32_t position) const;
   // The same once the drafter has said how sure it is.
   double given(Drawing drawing, int32_t confidence) const;
+  // Drafts that were verified, as far as they are remembered.
+  int64_t tried(Drawing drawing) const { return std::lround(table(drawing).all.tried); }
   void add(Drawing drawing, int32_t surprise, int32_t position, int32_t confidence, bool accepted);
   // Computed tokens for one that turns out to be worth its verification; only of those are the acceptances above.
   double computed(Drawing drawing, int32_t surprise) const;
@@ -56,6 +61,8 @@ class Acceptance {
   };
   struct Table {
     Ratio all;
+    double claimed = 0;  // of all.accepted, by what the drafter makes of its confidences
+    double shifted(double chance) const;
     std::array<std::array<Ratio, kMaxDraft>, Surprise::kLevels> by_position;
     std::array<Ratio, kConfidences> by_confidence;
     std::array<Ratio, Surprise::kLevels> worth_verifying;
@@ -63,6 +70,7 @@ class Acceptance {
   Table& table(Drawing drawing) { return tables_[static_cast<size_t>(drawing)]; }
   const Table& table(Drawing drawing) const { return tables_[static_cast<size_t>(drawing)]; }
 
+  std::array<double, kConfidences> chances_;  // what the drafter makes of its confidences
   std::array<Table, 2> tables_;
 };
 

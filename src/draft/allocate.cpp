@@ -18,6 +18,7 @@ class Plan {
     ++drafts_;
     survivals_ += c.survival[position];
     if (position == 0) entries_ += c.entry;
+    entries_ += c.entry * c.survival[position];
   }
 
   double rate() const {

@@ -18,7 +18,7 @@ struct DraftPrices {
 // A sequence that may be drafted for.
 struct DraftCandidate {
   std::vector<double> survival;  // [j]: chance that drafts 0 .. j are all accepted; does not grow with j
-  double entry = 0;              // seconds that its first draft costs beside
+  double entry = 0;              // seconds that being drafted for costs beside, for each of its tokens
   int32_t last = 0;              // length chosen in the step before
 };
 
@@ -30,6 +30,8 @@ struct Allocation {
 // The lengths that make most tokens a second (the formula is that of docs/speculation.md):
 //
 //     (decoding + sum of survivals) / (verify(sum of lengths) + sum over j of draft(sequences longer than j) + entries)
+//
+// An entry is borne by all tokens of its sequence in the step, so that an answer pays it once, however fast it comes.
 //
 // Drafts are admitted by their chance of survival, likeliest first; the best of all counts of them, none included, is
 // taken. The lengths of the step before stay unless others are better by kHysteresis.

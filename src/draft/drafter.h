@@ -68,6 +68,9 @@ class Drafter {
   virtual std::string_view name() const = 0;  // "ngram", "model"
   // Drafting costs nothing to speak of: every length can be tried and the confidences are known beforehand.
   virtual bool free() const = 0;
+  // What the drafter itself makes of a confidence: the chance that the token is right, 0 < chance < 1. How often it is
+  // right is learnt; this only says how confidences that were not seen yet compare with those that were.
+  virtual double chance(int32_t) const { return 0.5; }
   // Tokens of a sequence that must be computed before it can be drafted for.
   virtual int32_t lag(RequestId, std::span<const Token>) const { return 0; }
   // Measured seconds of computing `rows` tokens at once; 0: not known yet, or nothing.

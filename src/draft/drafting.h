@@ -42,7 +42,7 @@ using StepSeconds = FunctionRef<double(int32_t rows)>;
 class Drafting {
  public:
   Drafting(std::unique_ptr<Drafter> drafter, int32_t vocabulary)
-      : drafter_(std::move(drafter)), vocabulary_(vocabulary) {}
+      : drafter_(std::move(drafter)), vocabulary_(vocabulary), acceptance_(*drafter_) {}
 
   // Fills the states' drafts. `rows`: of the step without drafts; `spare`: rows that drafts may add in all.
   void propose(std::span<const DraftSeat> seats, int32_t rows, int32_t spare, StepSeconds seconds);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "backend/choose.h"
 #include "sample/draft_distribution.h"
@@ -78,8 +79,14 @@ ModelDrafter::~ModelDrafter() {
   give_back();
 }
 
+// The middle of those probabilities.
+double ModelDrafter::chance(int32_t confidence) const {
+  const auto at = static_cast<size_t>(confidence);
+  return ((at > 0 ? kSure[at - 1] : 0) + (at < kSure.size() ? kSure[at] : 1)) / 2;
+}
+
 double ModelDrafter::seconds(int32_t rows) const {
-  return rows > 0 && costs_.knows(rows) ? costs_.seconds(rows, context_).value_or(0) : 0;
+  return rows > 0 && costs_.knows(rows) ? prices_.seconds(rows).value_or(0) : 0;
 }
 
 bool ModelDrafter::give_back() {
@@ -140,9 +147,10 @@ Status ModelDrafter::run(Rows& rows) {
   const auto begin = std::chrono::steady_clock::now();
   const Ticket ticket = backend_.submit(model_->id(), batch, rows.choices, [&] { return model_->forward(backend_); });
   MARTLET_TRY(backend_.wait(ticket, rows.chosen, rows.top));
-  context_ = rows.mean_context();
-  costs_.observe(rows.size(), context_,
-                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  if (!std::exchange(warm_, true)) return {};
+  const int32_t context = rows.mean_context();
+  costs_.observe(rows.size(), context, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  prices_ = costs_.line(context);
   return {};
 }
 

@@ -28,6 +28,7 @@ class ModelDrafter final : public Drafter {
 
   std::string_view name() const override { return "model"; }
   bool free() const override { return false; }
+  double chance(int32_t confidence) const override;
   int32_t lag(RequestId sequence, std::span<const Token> tokens) const override;
   double seconds(int32_t rows) const override;
   Status draft(std::span<DraftTask> tasks, DraftGate gate, double seconds) override;
@@ -57,8 +58,9 @@ class ModelDrafter final : public Drafter {
   std::unique_ptr<Model> model_;
   const Options options_;
   PagePool pool_;
+  bool warm_ = false;  // it has run: the first step brings its pages in and says nothing of what others cost
   CostTable costs_;
-  int32_t context_ = 0;  // that a row of the last step attended to
+  CostTable::Line prices_;  // at the context of the last step
   std::unordered_map<RequestId, Cached> cached_;
 };
 

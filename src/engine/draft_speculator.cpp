@@ -21,8 +21,8 @@ void DraftSpeculator::propose(std::span<Sequence* const> decoding, const StepOut
   if (measured_.size() <= decoding.size()) measured_.resize(decoding.size() + 1);
   const bool known = measured_[decoding.size()] || step.prompt_rows > 0;
   const auto rows = static_cast<int32_t>(decoding.size()) + step.prompt_rows;
-  drafting_.propose(seats_, rows, step.spare_rows,
-                    [&](int32_t n) { return known ? step.costs.seconds(n, mean).value_or(0) : 0; });
+  const CostTable::Line costs = step.costs.line(mean);
+  drafting_.propose(seats_, rows, step.spare_rows, [&](int32_t n) { return known ? costs.seconds(n).value_or(0) : 0; });
   bool drafts = false;
   for (Sequence* sequence : decoding) {
     sequence->drafts = sequence->drafting.draft.tokens;

@@ -136,6 +136,28 @@ TEST(ModelDrafts, IdsThatOnlyTheTargetHasAreNotDraftedFrom) {
   EXPECT_EQ(drafted(2, {1, kVocabulary + 100, 3}), 0u);
 }
 
+// Or who had to wait for its pages once would never be asked to read a prompt again.
+TEST(ModelDrafts, TheFirstStepOfADraftModelIsNoPrice) {
+  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
+  ASSERT_TRUE(backend);
+  auto model = open("llama", **backend);
+  ASSERT_TRUE(model);
+  ModelDrafter drafter(**backend, std::move(*model), {kPages, 128});
+  SamplingParameters greedy;
+  greedy.temperature = 0;
+  const Sampler sampler(greedy, 1);
+  const std::vector<Token> tokens{1};
+  for (const RequestId id : {1, 2}) {
+    Draft draft;
+    std::vector<DraftTask> tasks = {{id, tokens, &sampler, 1, &draft}};
+    EXPECT_EQ(drafter.seconds(1), 0);
+    ASSERT_TRUE(drafter.draft(
+        tasks, [](size_t, int32_t, int32_t) { return Verdict::more; }, 1));
+    EXPECT_EQ(draft.tokens.size(), 1u);
+  }
+  EXPECT_GT(drafter.seconds(1), 0);
+}
+
 // A long prompt is read in several steps, so that nobody beside it waits for all of it.
 TEST(ModelDrafts, APromptIsCaughtUpWithInPieces) {
   const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});

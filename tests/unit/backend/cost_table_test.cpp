@@ -56,27 +56,68 @@ TEST(CostTable, AFirstStepCountsForNoMoreThanItsNeighboursAllow) {
   EXPECT_DOUBLE_EQ(*table.seconds(20, 100), 0.018) << "what costs less is taken as it is";
 }
 
-TEST(CostTable, AFirstStepCountsForNoMoreThanTheSecond) {
+TEST(CostTable, TheLeastOfTheFirstFourCounts) {
   CostTable table;
-  table.observe(4, 100, 1);
-  table.observe(4, 100, 0.01);
+  for (const double seconds : {1.0, 1.0, 0.01}) table.observe(4, 100, seconds);
   EXPECT_DOUBLE_EQ(*table.seconds(4, 100), 0.01);
+  table.observe(4, 100, 0.02);
+  EXPECT_DOUBLE_EQ(*table.seconds(4, 100), 0.01);
+  table.observe(4, 100, 0.02);
+  EXPECT_DOUBLE_EQ(*table.seconds(4, 100), 0.012) << "from then on it is smoothed";
 }
 
-TEST(CostTable, ALoneStepIsDoubtedUntilThereIsASecond) {
+TEST(CostTable, AFewStepsAreDoubtedUntilThereAreMore) {
   CostTable table;
   const auto others = [&] {
     for (int i = 0; i < 32; ++i) table.observe(1, 100, 0.010), table.observe(9, 100, 0.018);
   };
   others();
-  table.observe(5, 100, 0.017);
+  for (int seen = 1; seen <= 3; ++seen) {
+    table.observe(5, 100, 0.017);
+    for (int spell = 1; spell <= seen; ++spell) {
+      EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.017) << seen << " " << spell;
+      others();
+    }
+    EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.014) << "as if it had never been seen, " << seen;
+    EXPECT_DOUBLE_EQ(*table.seconds(3, 100), 0.012);
+  }
+}
+
+TEST(CostTable, WhatWasSeenOftenIsDoubtedAfterAThousandSteps) {
+  CostTable table;
+  table.observe(1, 100, 0.010);
+  for (int i = 0; i < 1000; ++i) table.observe(5, 100, 0.017);
+  const auto others = [&](int steps) {
+    for (int i = 0; i < steps / 2; ++i) table.observe(1, 100, 0.010), table.observe(9, 100, 0.018);
+  };
+  others(1000);
   EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.017);
-  others();
-  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.014) << "as if it had never been seen";
-  EXPECT_DOUBLE_EQ(*table.seconds(3, 100), 0.012);
-  table.observe(5, 100, 0.017);
-  others();
-  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.017) << "a second one is believed";
+  others(24);
+  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.014);
+}
+
+// The one number of rows that no other stands below.
+TEST(CostTable, ASlowSmallestStepIsDoubtedToo) {
+  CostTable table;
+  table.observe(64, 100, 0.074);
+  table.observe(1, 100, 0.05);
+  for (int i = 0; i < 63; ++i) table.observe(4, 100, 0.014);
+  EXPECT_DOUBLE_EQ(*table.seconds(1, 100), 0.05);
+  table.observe(4, 100, 0.014);
+  EXPECT_NEAR(*table.seconds(1, 100), 0.011, 1e-12) << "as the straight line goes on";
+  table.observe(1, 100, 0.012);
+  EXPECT_DOUBLE_EQ(*table.seconds(1, 100), 0.012);
+}
+
+TEST(CostTable, ALineSaysWhatTheTableSays) {
+  CostTable table;
+  EXPECT_FALSE(table.line(100).seconds(1));
+  for (const int32_t rows : {3, 5, 9, 40, 300}) table.observe(rows, 100, 0.01 + 0.001 * rows);
+  const CostTable::Line line = table.line(100);
+  for (const int32_t rows : {1, 3, 4, 9, 10, 300, 5000})
+    EXPECT_EQ(line.seconds(rows), table.seconds(rows, 100)) << rows;
+  for (int i = 0; i < 10; ++i) table.observe(4, 100, 1);
+  EXPECT_DOUBLE_EQ(*line.seconds(4), 0.014) << "a copy";
 }
 
 TEST(CostTable, DoubtMakesNothingDearer) {

@@ -90,5 +90,14 @@ TEST(AllocateDrafts, TheCostOfCatchingUpCounts) {
   EXPECT_EQ(allocate({c}, 0.1).lengths[0], 0);
 }
 
+// A step that yields more tokens bears more of it: fewer steps are left to share it.
+TEST(AllocateDrafts, TheCostOfCatchingUpIsBorneByTokens) {
+  DraftCandidate c = candidate({0.5});
+  c.entry = 0.25;
+  EXPECT_NEAR(allocate({c}, 0.1).rate, 1.5 / (1 + 0.1 + 0.25 * 1.5), 1e-12);
+  c.entry = 0.3;
+  EXPECT_EQ(allocate({c}, 0.1).lengths[0], 0);
+}
+
 }  // namespace
 }  // namespace martlet
