@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "gateway/answer.h"
@@ -19,7 +16,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kWaiting = 64u << 10;     // bytes for the client beyond which the upstream is not read
 constexpr size_t kAnswerBytes = 1u << 20;  // of an answer that is checked as a whole, and of one event
 
@@ -46,8 +42,7 @@ Incoming::Incoming(Core& core, std::shared_ptr<net::Exchange> from, RequestFacts
       facts(std::move(read)),
       model(model),
       trace(trace_of(exchange->request())),
-      body(std::move(exchange->request().body)),
-      taken(*core.io) {}
+      body(std::move(exchange->request().body)) {}
 
 net::HttpResponse Incoming::named(net::HttpResponse response, const Upstream* upstream) const {
   response.fields.push_back({"x-request-id", trace.request_id});
@@ -116,26 +111,21 @@ asio::awaitable<Outcome> Attempt::run() {
   Result<net::HttpAnswerHead> head = co_await call_->send(std::move(request));
   body = {};
   if (!head) co_return failed(std::move(head.error()));
-  Outcome outcome = co_await relay(*head);
+  const Verdict verdict = verdict_of(head->status);
+  Outcome outcome;
+  if (verdict == Verdict::answer || verdict == Verdict::pass_on) {
+    outcome = co_await relay(verdict, *head);
+  } else {
+    outcome = failed(verdict_error(verdict, head->status));
+  }
   if (!outcome.answered) call_->cancel();
   co_return outcome;
 }
 
-asio::awaitable<Outcome> Attempt::relay(const net::HttpAnswerHead& head) {
-  const Verdict verdict = verdict_of(head.status);
-  if (verdict != Verdict::answer && verdict != Verdict::pass_on) {
-    co_return failed(verdict_error(verdict, head.status));
-  }
+asio::awaitable<Outcome> Attempt::relay(Verdict verdict, const net::HttpAnswerHead& head) {
+  if (verdict == Verdict::pass_on) return relay_refusal(head);
   const bool events = incoming_.facts.stream && head.field("content-type").starts_with("text/event-stream");
-  Outcome outcome;
-  if (verdict == Verdict::pass_on) {
-    outcome = co_await relay_refusal(head);
-  } else if (events) {
-    outcome = co_await relay_stream();
-  } else {
-    outcome = co_await relay_whole(head.status);
-  }
-  co_return outcome;
+  return events ? relay_stream() : relay_whole(head.status);
 }
 
 net::HttpCallRequest Attempt::request_for(std::string& body) const {
@@ -216,15 +206,12 @@ void Attempt::judge(const Error& error) {
   if (was_up && breaker.state() == Breaker::State::open) core_.note(upstream_index_, {"down: ", error.text});
 }
 
-bool Attempt::speaks() {
-  if (incoming_.tries.speaker() == id_) return true;
-  if (!incoming_.tries.speaks(id_)) return false;
+void Attempt::spoke() {
   granted_.succeeded();
   core_.settle();
   upstream_.noted.clear();
   core_.metrics.first_byte(upstream_index_, core_.now() - incoming_.arrived);
   incoming_.has_speaker();
-  return true;
 }
 
 void Attempt::learn(const AnswerFacts& facts) {
@@ -271,8 +258,9 @@ asio::awaitable<Outcome> Attempt::relay_refusal(const net::HttpAnswerHead& head)
     co_return Outcome{false, {}, std::move(response)};
   }
   speaks();
-  core_.metrics.attempt(upstream_index_, "answered");
   incoming_.exchange->reply(std::move(response));
+  spoke();
+  core_.metrics.attempt(upstream_index_, "answered");
   co_return Outcome{true, {}, std::nullopt};
 }
 
@@ -294,8 +282,8 @@ asio::awaitable<Outcome> Attempt::relay_whole(int status) {
   response.status = status;
   response.body = with_member_replaced(*text, "model", model_json());
   incoming_.exchange->reply(incoming_.named(std::move(response), &upstream_));
-  // It is written first: the client does not wait while we learn from it and clear up.
-  co_await asio::post(asio::use_awaitable);
+  // It is written: the client does not wait while we learn from it and clear up.
+  spoke();
   learn(facts);
   core_.metrics.attempt(upstream_index_, "answered");
   co_return Outcome{true, {}, std::nullopt};
@@ -305,8 +293,7 @@ asio::awaitable<Outcome> Attempt::relay_whole(int status) {
 asio::awaitable<void> Attempt::hold_back() {
   while (incoming_.exchange->waiting() > kWaiting && !incoming_.left) {
     held_back_ = true;
-    incoming_.taken.expires_after(std::chrono::hours(24));
-    co_await incoming_.taken.async_wait(kTuple);
+    co_await incoming_.taken.wait(*core_.io);
   }
 }
 
@@ -338,6 +325,7 @@ std::optional<Error> Attempt::pass_event(net::Event event) {
   }
   if (is_event_name(event.name)) exchange.write("event: " + event.name + "\n");
   exchange.write(net::sse_event(event.data));
+  if (first) spoke();
   return std::nullopt;
 }
 

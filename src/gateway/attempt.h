@@ -10,10 +10,11 @@
 #include <string>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 
+#include "gateway/answer.h"
 #include "gateway/body.h"
 #include "gateway/core.h"
+#include "gateway/signal.h"
 #include "gateway/token_prompt.h"
 #include "gateway/trace.h"
 #include "gateway/tries.h"
@@ -35,9 +36,9 @@ struct Incoming {
   const Trace trace;
   const std::string body;
   const Time arrived = std::chrono::steady_clock::now();
-  boost::asio::steady_timer taken;  // cancelled when the client has taken bytes, or has left
-  bool left = false;                // the client
-  Tries tries;                      // each attempt is one of them
+  Signal taken;       // the client has taken bytes, or has left
+  bool left = false;  // the client
+  Tries tries;        // each attempt is one of them
   std::function<void()> has_speaker;
 
   // With the names of the request, and of who answers it.
@@ -94,7 +95,7 @@ class Attempt {
   Tries::Id id() const { return id_; }
 
  private:
-  boost::asio::awaitable<Outcome> relay(const net::HttpAnswerHead& head);
+  boost::asio::awaitable<Outcome> relay(Verdict verdict, const net::HttpAnswerHead& head);
   boost::asio::awaitable<Outcome> relay_whole(int status);
   boost::asio::awaitable<Outcome> relay_stream();
   boost::asio::awaitable<Outcome> relay_refusal(const net::HttpAnswerHead& head);
@@ -106,8 +107,10 @@ class Attempt {
   // The client's body with token ids in the place of its text.
   boost::asio::awaitable<Result<std::string>> tokenized() const;
   bool is_chat() const;
-  // The answer is good so far: false when another attempt's was first.
-  bool speaks();
+  // The answer is good so far: false when another attempt's was first. Once the client has its beginning, spoke() tells
+  // everybody else.
+  bool speaks() { return incoming_.tries.speaks(id_); }
+  void spoke();
   bool outrun() const { return incoming_.tries.outrun(id_); }
   Outcome failed(Error error);
   // It cannot be sent to this upstream; another may take it.

@@ -17,7 +17,8 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr size_t kPrefixBytes = 512;  // enough to tell system prompts apart, and the same in every turn of a chat
+constexpr size_t kUsualDocument = 4096;  // bytes that most bodies and answers take in memory when they are parsed
+constexpr size_t kPrefixBytes = 512;     // enough to tell system prompts apart, and the same in every turn of a chat
 
 // A member of an object: offsets of its value, or of where a first member would stand.
 struct Place {
@@ -122,7 +123,9 @@ int64_t number_in(const json::value* object, const char* name) {
 }  // namespace
 
 Result<RequestFacts> inspect_request(std::string_view body) {
-  MARTLET_ASSIGN(const json::object object, server::parse_json_body(body));
+  std::array<unsigned char, kUsualDocument> buffer;
+  json::monotonic_resource memory(buffer.data(), buffer.size());
+  MARTLET_ASSIGN(const json::object object, server::parse_json_body(body, &memory));
   if (auto path = forbidden(object, "", false)) {
     return server::bad_field("unsupported_parameter", "a request must not choose the upstream's address or key", *path);
   }
@@ -162,7 +165,7 @@ std::string with_member(std::string_view object, std::string_view name, std::str
 }
 
 bool inspect_answer(std::string_view text, AnswerFacts& out) {
-  std::array<unsigned char, 4096> buffer;
+  std::array<unsigned char, kUsualDocument> buffer;
   json::monotonic_resource memory(buffer.data(), buffer.size());
   json::error_code ec;
   const json::value value = json::parse(text, ec, &memory);

@@ -5,13 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
 #include "base/out_of_memory.h"
 #include "gateway/answer.h"
 #include "gateway/attempt.h"
 #include "gateway/on_worker.h"
+#include "gateway/signal.h"
 #include "gateway/spawn.h"
 #include "net/sse.h"
 #include "server/error_response.h"
@@ -24,9 +22,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kInlineBody = 64u << 10;  // larger ones are parsed on a worker
-constexpr std::chrono::hours kLong{24};
 
 // What should have answered was lost: the client hears it, in an event where its answer has begun.
 void tell_of_loss(net::Exchange& exchange, const Error& error) {
@@ -38,7 +34,7 @@ void tell_of_loss(net::Exchange& exchange, const Error& error) {
 class Forward final : public Unanswered, public std::enable_shared_from_this<Forward> {
  public:
   Forward(Core& core, std::shared_ptr<net::Exchange> exchange, RequestFacts facts, size_t model)
-      : core_(core), incoming_(core, std::move(exchange), std::move(facts), model), wake_(*core.io) {
+      : core_(core), incoming_(core, std::move(exchange), std::move(facts), model) {
     wish_.model = model;
     wish_.prefix = incoming_.facts.prefix;
     incoming_.has_speaker = [this] { cancel_others(); };
@@ -49,7 +45,7 @@ class Forward final : public Unanswered, public std::enable_shared_from_this<For
 
   void start() {
     incoming_.exchange->on_close([self = shared_from_this()] { self->leave(); });
-    incoming_.exchange->on_taken([self = shared_from_this()] { self->incoming_.taken.cancel(); });
+    incoming_.exchange->on_taken([self = shared_from_this()] { self->incoming_.taken.notify(); });
     spawn(
         *core_.io, [self = shared_from_this()] { return self->run(); },
         [self = shared_from_this()](const Error& error) { self->fail(error); });
@@ -75,7 +71,7 @@ class Forward final : public Unanswered, public std::enable_shared_from_this<For
   Core& core_;
   Incoming incoming_;
   Wish wish_;
-  asio::steady_timer wake_;  // cancelled to wake run()
+  Signal wake_;  // of run()
   std::vector<std::shared_ptr<Attempt>> attempts_;
   Outcome outcome_;        // of all attempts so far
   bool was_kept_ = false;  // the connection of the one that it is of
@@ -93,8 +89,8 @@ void Forward::plan_tokens() {
 
 void Forward::leave() {
   incoming_.left = true;
-  wake_.cancel();
-  incoming_.taken.cancel();
+  wake_.notify();
+  incoming_.taken.notify();
   for (const auto& attempt : attempts_) attempt->cancel();
 }
 
@@ -122,13 +118,10 @@ asio::awaitable<Result<Granted>> Forward::acquire() {
   const auto take = [&](Result<size_t> instance) {
     if (instance) granted.emplace(Granted(core_, *instance));
     if (!instance) granted.emplace(std::move(instance.error()));
-    wake_.cancel();
+    wake_.notify();
   };
   const Waiting waiting{core_.dispatcher, core_.dispatcher.request(wish_, since, take)};
-  while (!granted && !incoming_.left) {
-    wake_.expires_after(kLong);
-    co_await wake_.async_wait(kTuple);
-  }
+  while (!granted && !incoming_.left) co_await wake_.wait(*core_.io);
   core_.metrics.queued(core_.now() - since);
   if (!granted) co_return Error{ErrorKind::unavailable, "cancelled", "the client has left", ""};
   co_return std::move(*granted);
@@ -168,7 +161,7 @@ void Forward::take(const Attempt& attempt, Outcome outcome) {
 asio::awaitable<void> Forward::run_beside(std::shared_ptr<Attempt> attempt) {
   Outcome outcome = co_await attempt->run();
   take(*attempt, std::move(outcome));
-  wake_.cancel();
+  wake_.notify();
 }
 
 void Forward::launch(Granted granted, Duration patience) {
@@ -184,7 +177,7 @@ void Forward::lose(const Attempt& attempt, const Error& error) {
   tries.ended(attempt.id());
   const bool last = tries.running() == 0 || tries.speaker() == attempt.id();
   if (last && !outcome_.answered) return fail(error);
-  wake_.cancel();
+  wake_.notify();
 }
 
 // One attempt; a second beside it when the first keeps the client waiting for longer than its upstream may.
@@ -206,8 +199,7 @@ asio::awaitable<void> Forward::race(Granted granted) {
       if (other) if_memory_allows([&] { launch(std::move(*other), Duration{}); });
       continue;
     }
-    wake_.expires_at(tries.due().value_or(core_.now() + kLong));
-    co_await wake_.async_wait(kTuple);
+    co_await wake_.wait(*core_.io, tries.due().value_or(Time::max()));
   }
 }
 

@@ -53,6 +53,7 @@ struct Metrics::Families {
 
   // Found already: to look one up by its labels costs more than to count.
   std::map<std::pair<size_t, std::string_view>, prometheus::Counter*> attempt_counters;
+  std::map<std::pair<std::string_view, int>, prometheus::Counter*> request_counters;
   std::vector<Histogram*> first_byte_histograms;
 
   Counters& counters(const char* name, const char* help) {
@@ -74,7 +75,9 @@ Metrics::Metrics(std::vector<std::string> upstreams) : families_(std::make_uniqu
 Metrics::~Metrics() = default;
 
 void Metrics::request(const char* route, int status, std::chrono::nanoseconds took) {
-  families_->requests.Add({{"route", route}, {"status", std::to_string(status)}}).Increment();
+  prometheus::Counter*& counter = families_->request_counters[{route, status}];
+  if (!counter) counter = &families_->requests.Add({{"route", route}, {"status", std::to_string(status)}});
+  counter->Increment();
   families_->request_seconds.Observe(seconds(took));
 }
 

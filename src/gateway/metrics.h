@@ -15,6 +15,7 @@ class Metrics {
   explicit Metrics(std::vector<std::string> upstreams);
   ~Metrics();
 
+  // `route`: lives as long as this.
   void request(const char* route, int status, std::chrono::nanoseconds took);
   // One attempt at an upstream: "answered", "failed", "refused", "abandoned", "cut" (failed inside its answer).
   void attempt(size_t upstream, const char* outcome);

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -43,6 +45,21 @@ bool says_something(std::string_view path, int status, Verdict verdict) {
          (is_optional(path) && verdict == Verdict::refuse);
 }
 
+// What became of a question.
+enum class Fate {
+  answered,
+  unaskable,  // the upstream says as much: then others of its kind cannot be asked either
+  given_up,   // it fails each time: the comparison goes on without its answer
+  holds_up,   // the comparison cannot go on now
+};
+
+struct Heard {
+  Fate fate = Fate::unaskable;
+  Verdict verdict = Verdict::fail;  // on the last answer, or that there was none
+  std::string why;                  // it was no good one
+  json::object object;              // that it was answered with
+};
+
 class Preparation {
  public:
   Preparation(Core& core, size_t instance)
@@ -57,28 +74,33 @@ class Preparation {
   bool still_there() const { return peer_ == core_.peers[instance_] && !core_.closing; }
 
  private:
-  // The object that a 200 answers with. An empty body: GET.
-  asio::awaitable<std::optional<json::object>> ask_text(const char* path, std::string text);
-  bool warmed(bool answered, const std::string& what);
-  asio::awaitable<std::optional<json::object>> ask(const char* path, json::object body) {
+  // An empty body: GET. Answered is what has a 200 with an object.
+  asio::awaitable<Heard> ask_text(const char* path, std::string text);
+  asio::awaitable<Heard> ask(const char* path, json::object body) {
     return ask_text(path, body.empty() ? "" : json::serialize(body));
   }
+  // The same, for an object with this member.
+  asio::awaitable<Heard> ask_for(std::string_view member, const char* path, json::object body);
   // The answer to a prompt, asked for as this upstream is asked.
   struct Said {
+    Heard heard;
     std::string text, finish, prompt_tokens;  // empty where it does not say
   };
-  asio::awaitable<std::optional<Said>> generate(json::object body, bool chat, int tokens);
-  asio::awaitable<std::optional<Said>> ask_chat(json::array messages, int tokens);
-  asio::awaitable<std::optional<Said>> ask_bare();
+  asio::awaitable<Said> generate(json::object body, bool chat, int tokens);
+  asio::awaitable<Said> ask_chat(json::array messages, int tokens);
+  asio::awaitable<Said> ask_bare();
+  bool warmed(const Heard& heard, const std::string& what);
   bool can_chat() const;
   asio::awaitable<void> ask_tokens();
   asio::awaitable<void> ask_template();
   asio::awaitable<void> ask_chats();
   asio::awaitable<void> ask_completion();
-  // Of a question of the comparison that has no good answer: it is given up, or holds the comparison up.
-  void weigh(const std::string& path, int status);
-  // Whether the last question, to which these belong, was given up: then the next one is asked all the same.
-  bool gave_up(std::vector<std::string> questions);
+  // Of a question of the comparison that has no good answer.
+  Fate weigh(const std::string& path, int status, const std::string& why);
+  // Keeps what was heard as the answers to these questions, by their names, or that they were given up. An answer that
+  // is absent is left open. False: the next question of the kind is not to be asked.
+  using Answers = std::vector<std::pair<std::string, std::optional<std::string>>>;
+  bool keep(Fate fate, Answers answers);
   void conclude();
 
   Core& core_;
@@ -86,8 +108,6 @@ class Preparation {
   Upstream& upstream_;
   const std::shared_ptr<net::HttpPeer> peer_;
   Fingerprint seen_;
-  Verdict verdict_ = Verdict::fail;  // on the last answer, or that there was none
-  std::string why_;                  // it was no good one
   bool comparing_ = false;
   // A route with questions that were given up: why, and whether it is asked no more.
   struct Failing {
@@ -95,7 +115,6 @@ class Preparation {
     bool whole = false;
   };
   std::map<std::string, Failing> failing_;  // by path
-  bool last_given_up_ = false;              // the last question
   std::vector<std::string> given_up_;       // questions
   std::string stumbled_;                    // why the comparison cannot go on now; empty: it can
 };
@@ -108,83 +127,108 @@ std::string text_at(const json::object& object, std::string_view pointer) {
   return found->is_string() ? std::string(found->as_string()) : json::serialize(*found);
 }
 
-asio::awaitable<std::optional<json::object>> Preparation::ask_text(const char* path, std::string text) {
+std::optional<std::string> if_said(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+asio::awaitable<Heard> Preparation::ask_text(const char* path, std::string text) {
+  Heard heard;
   const auto failing = failing_.find(path);
-  last_given_up_ = failing != failing_.end() && failing->second.whole;
-  if (last_given_up_) co_return std::nullopt;
+  if (failing != failing_.end() && failing->second.whole) {
+    heard.fate = Fate::given_up;
+    co_return heard;
+  }
   Asked asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
   // A server may fail at the same question each time, as llama-server does at a chat that its template refuses: then
   // that is all that it has to say.
   for (int failures = 1; comparing_ && asked.status == 500 && failures < kSameFailures; ++failures) {
     asked = co_await ask_upstream(core_, peer_, upstream_.config, path, text);
   }
-  verdict_ = verdict_of(asked);
-  why_ = asked.status == 0 ? "no answer" : "status " + std::to_string(asked.status);
-  if (comparing_ && !says_something(path, asked.status, verdict_)) weigh(path, asked.status);
+  heard.verdict = verdict_of(asked);
+  heard.why = asked.status == 0 ? "no answer" : "status " + std::to_string(asked.status);
   json::error_code ec;
   json::value value = asked.status == 200 ? json::parse(asked.body, ec) : json::value();
-  if (ec || !value.is_object()) co_return std::nullopt;
-  co_return std::move(value.get_object());
-}
-
-void Preparation::weigh(const std::string& path, int status) {
-  const bool one = status == 500;  // another question may go well there
-  const bool waits = !one && (!is_optional(path) || upstream_.optional_routes.hold_up());
-  if (waits) {
-    stumbled_ = path + ": " + why_;
-    return;
+  if (!ec && value.is_object()) {
+    heard.fate = Fate::answered;
+    heard.object = std::move(value.get_object());
+  } else if (comparing_ && !says_something(path, asked.status, heard.verdict)) {
+    heard.fate = weigh(path, asked.status, heard.why);
   }
-  last_given_up_ = true;
-  Failing& failing = failing_.try_emplace(path, Failing{why_}).first->second;
-  failing.whole = failing.whole || !one;
+  co_return heard;
 }
 
-asio::awaitable<std::optional<Preparation::Said>> Preparation::generate(json::object body, bool chat, int tokens) {
+asio::awaitable<Heard> Preparation::ask_for(std::string_view member, const char* path, json::object body) {
+  Heard heard = co_await ask(path, std::move(body));
+  if (heard.fate == Fate::answered && !heard.object.contains(member)) heard.fate = Fate::unaskable;
+  co_return heard;
+}
+
+Fate Preparation::weigh(const std::string& path, int status, const std::string& why) {
+  const bool one = status == 500;  // another question may go well there
+  if (!one && (!is_optional(path) || upstream_.optional_routes.hold_up())) {
+    stumbled_ = path + ": " + why;
+    return Fate::holds_up;
+  }
+  Failing& failing = failing_.try_emplace(path, Failing{why}).first->second;
+  failing.whole = failing.whole || !one;
+  return Fate::given_up;
+}
+
+bool Preparation::keep(Fate fate, Answers answers) {
+  for (auto& [question, answer] : answers) {
+    if (fate == Fate::answered && answer) seen_[question] = std::move(*answer);
+    if (fate == Fate::given_up) given_up_.push_back(std::move(question));
+  }
+  return fate == Fate::answered || fate == Fate::given_up;
+}
+
+asio::awaitable<Preparation::Said> Preparation::generate(json::object body, bool chat, int tokens) {
   const UpstreamConfig& config = upstream_.config;
   const bool ids = upstream_.text != nullptr;
   body["model"] = json::value(config.model);
   body["max_tokens"] = tokens;
   body["temperature"] = 0;
   std::string text = json::serialize(body);
-  verdict_ = Verdict::fail;
-  last_given_up_ = false;
-  why_.clear();
+  Said said;
   if (ids) {
     auto make = [model = upstream_.text, text, chat, context = config.context] {
       return token_request(*model, text, chat, context);
     };
     Result<std::string> made = co_await on_worker(core_, std::move(make));
     if (!made) {
-      why_ = made.error().text;
-      co_return std::nullopt;
+      said.heard.why = made.error().text;
+      co_return said;
     }
     text = std::move(*made);
   }
   const bool as_chat = chat && !ids;
   const char* path = as_chat ? "/v1/chat/completions" : "/v1/completions";
-  std::optional<json::object> answer = co_await ask_text(path, std::move(text));
-  if (!answer) co_return std::nullopt;
-  co_return Said{text_at(*answer, as_chat ? "/choices/0/message/content" : "/choices/0/text"),
-                 text_at(*answer, "/choices/0/finish_reason"), text_at(*answer, "/usage/prompt_tokens")};
-}
-
-asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_chat(json::array messages, int tokens) {
-  json::object body{{"messages", std::move(messages)}};
-  std::optional<Said> said = co_await generate(std::move(body), true, tokens);
+  said.heard = co_await ask_text(path, std::move(text));
+  if (said.heard.fate == Fate::answered) {
+    said.text = text_at(said.heard.object, as_chat ? "/choices/0/message/content" : "/choices/0/text");
+    said.finish = text_at(said.heard.object, "/choices/0/finish_reason");
+    said.prompt_tokens = text_at(said.heard.object, "/usage/prompt_tokens");
+  }
   co_return said;
 }
 
-asio::awaitable<std::optional<Preparation::Said>> Preparation::ask_bare() {
+asio::awaitable<Preparation::Said> Preparation::ask_chat(json::array messages, int tokens) {
+  json::object body{{"messages", std::move(messages)}};
+  Said said = co_await generate(std::move(body), true, tokens);
+  co_return said;
+}
+
+asio::awaitable<Preparation::Said> Preparation::ask_bare() {
   json::object body{{"prompt", kBareText}};
-  std::optional<Said> said = co_await generate(std::move(body), false, 1);
+  Said said = co_await generate(std::move(body), false, 1);
   co_return said;
 }
 
 // One token, and one of each shape: what is compiled at a first use is compiled now.
 asio::awaitable<void> Preparation::warm() {
   json::array first = chats()[0];
-  std::optional<Said> said = co_await ask_chat(std::move(first), 1);
-  warmed(said.has_value(), "it");
+  Said said = co_await ask_chat(std::move(first), 1);
+  warmed(said.heard, "it");
   for (const int64_t bucket : upstream_.config.warm_buckets) {
     // Three quarters of it: inside the bucket even where the estimate is a little off. "a " is a token to most.
     std::string prompt;
@@ -194,13 +238,14 @@ asio::awaitable<void> Preparation::warm() {
     said = co_await ask_chat(std::move(messages), 1);
     if (!still_there()) co_return;
     int64_t& warm = core_.dispatcher.instances()[instance_].warm_buckets;
-    warm = warmed(said.has_value(), "bucket " + std::to_string(bucket)) ? warm | bucket : warm & ~bucket;
+    warm = warmed(said.heard, "bucket " + std::to_string(bucket)) ? warm | bucket : warm & ~bucket;
   }
 }
 
-bool Preparation::warmed(bool answered, const std::string& what) {
+bool Preparation::warmed(const Heard& heard, const std::string& what) {
   const size_t upstream = core_.dispatcher.instances()[instance_].upstream;
-  if (!answered && still_there()) core_.note(upstream, {what, " could not be warmed (", why_, ")"});
+  const bool answered = heard.fate == Fate::answered;
+  if (!answered && still_there()) core_.note(upstream, {what, " could not be warmed (", heard.why, ")"});
   return answered;
 }
 
@@ -214,7 +259,7 @@ bool Preparation::can_chat() const {
 asio::awaitable<void> Preparation::try_ids() {
   const Fingerprint& file = upstream_.file_facts;
   const bool chat = can_chat();
-  std::optional<Said> said;
+  Said said;
   if (chat) {
     json::array messages = chats()[0];
     said = co_await ask_chat(std::move(messages), 1);
@@ -223,10 +268,11 @@ asio::awaitable<void> Preparation::try_ids() {
   }
   // Only what the request itself was answered with says something of ids: one that is not there or busy, that fails, or
   // does not know our key, model or path (yet) may do well with them.
-  const bool has_said = verdict_ == Verdict::answer || verdict_ == Verdict::pass_on;
-  const char* wrong = said || !has_said ? "" : "takes no token ids";
+  const bool has_said = said.heard.verdict == Verdict::answer || said.heard.verdict == Verdict::pass_on;
+  const bool answered = said.heard.fate == Fate::answered;
+  const char* wrong = answered || !has_said ? "" : "takes no token ids";
   const auto sent = file.find(chat ? "template/tokens/0" : "bos/tokens");
-  if (said && sent != file.end() && !said->prompt_tokens.empty() && said->prompt_tokens != sent->second) {
+  if (answered && sent != file.end() && !said.prompt_tokens.empty() && said.prompt_tokens != sent->second) {
     wrong = "counts other token ids than it was sent";
   }
   co_await ask_tokens();
@@ -250,9 +296,8 @@ asio::awaitable<void> Preparation::ask_version() {
       {"/props", "/build_info"}, {"/version", "/version"}, {"/api/version", "/version"}};
   for (const auto& [path, member] : kPlaces) {
     json::object nothing;
-    std::optional<json::object> answer = co_await ask(path, std::move(nothing));
-    if (!answer) continue;
-    std::string version = text_at(*answer, member);
+    const Heard heard = co_await ask(path, std::move(nothing));
+    std::string version = text_at(heard.object, member);
     if (version.empty() || version.size() > 128) continue;
     upstream_.version = std::move(version);
     co_return;
@@ -262,13 +307,8 @@ asio::awaitable<void> Preparation::ask_version() {
 asio::awaitable<void> Preparation::ask_tokens() {
   for (size_t i = 0; i < std::size(kTexts); ++i) {
     json::object body{{"content", kTexts[i]}};
-    std::optional<json::object> answer = co_await ask(kTokenize.data(), std::move(body));
-    std::string question = "vocabulary/" + std::to_string(i);
-    if (answer && answer->contains("tokens")) {
-      seen_[std::move(question)] = text_at(*answer, "/tokens");
-    } else if (!gave_up({question})) {
-      co_return;
-    }
+    const Heard heard = co_await ask_for("tokens", kTokenize.data(), std::move(body));
+    if (!keep(heard.fate, {{"vocabulary/" + std::to_string(i), text_at(heard.object, "/tokens")}})) co_return;
   }
 }
 
@@ -284,14 +324,10 @@ asio::awaitable<void> Preparation::ask_template() {
   const std::vector<json::array> all = chats();
   for (size_t i = 0; i < all.size(); ++i) {
     json::object body{{"messages", all[i]}};
-    std::optional<json::object> answer = co_await ask(kApplyTemplate.data(), std::move(body));
-    std::string question = "template/text/" + std::to_string(i);
-    if (answer && answer->contains("prompt")) {
-      std::string text = text_at(*answer, "/prompt");
-      if (!is_dated(text)) seen_[std::move(question)] = std::move(text);
-    } else if (!gave_up({question})) {
-      co_return;
-    }
+    const Heard heard = co_await ask_for("prompt", kApplyTemplate.data(), std::move(body));
+    std::optional<std::string> text = text_at(heard.object, "/prompt");
+    if (is_dated(*text)) text.reset();
+    if (!keep(heard.fate, {{"template/text/" + std::to_string(i), std::move(text)}})) co_return;
   }
 }
 
@@ -300,25 +336,19 @@ asio::awaitable<void> Preparation::ask_chats() {
   const std::vector<json::array> all = chats();
   for (size_t i = 0; i < all.size(); ++i) {
     json::array messages = all[i];
-    std::optional<Said> said = co_await ask_chat(std::move(messages), i == 0 ? kTokens : 1);
+    const Said said = co_await ask_chat(std::move(messages), i == 0 ? kTokens : 1);
     const std::string number = std::to_string(i);
-    const std::string count = "template/tokens/" + number, words = (i == 0 ? "stop/" : "greedy/") + number;
-    if (!said && !gave_up({count, words})) co_return;
-    if (!said) continue;
-    if (!said->prompt_tokens.empty()) seen_[count] = said->prompt_tokens;
-    seen_[words] = i == 0 ? said->finish + "|" + said->text : said->text;
+    std::string words = i == 0 ? said.finish + "|" + said.text : said.text;
+    if (!keep(said.heard.fate, {{"template/tokens/" + number, if_said(said.prompt_tokens)},
+                                {(i == 0 ? "stop/" : "greedy/") + number, std::move(words)}})) {
+      co_return;
+    }
   }
 }
 
 asio::awaitable<void> Preparation::ask_completion() {
-  std::optional<Said> said = co_await ask_bare();
-  if (!said) gave_up({"bos/tokens"});
-  if (said && !said->prompt_tokens.empty()) seen_["bos/tokens"] = said->prompt_tokens;
-}
-
-bool Preparation::gave_up(std::vector<std::string> questions) {
-  if (last_given_up_) std::move(questions.begin(), questions.end(), std::back_inserter(given_up_));
-  return last_given_up_;
+  const Said said = co_await ask_bare();
+  keep(said.heard.fate, {{"bos/tokens", if_said(said.prompt_tokens)}});
 }
 
 asio::awaitable<void> Preparation::compare() {

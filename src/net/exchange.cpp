@@ -68,6 +68,11 @@ bool Exchange::closed() const {
   return closed_;
 }
 
+bool Exchange::ended() const {
+  std::lock_guard lock(mutex_);
+  return finished_;
+}
+
 size_t Exchange::waiting() const {
   std::lock_guard lock(mutex_);
   return pending_.bytes.size();

@@ -35,6 +35,7 @@ class Exchange {
   // `callback` runs once, on the I/O thread, if the peer goes away before the answer is complete; at once when it has.
   void on_close(std::function<void()> callback);
   bool closed() const;
+  bool ended() const;  // nothing follows what waits
   // Bytes of a stream that the connection has not taken yet. A producer that can wait holds this down: `callback` runs,
   // on the I/O thread, whenever some were taken.
   size_t waiting() const;

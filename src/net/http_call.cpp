@@ -1,13 +1,12 @@
 #include "net/http_call.h"
 
-#include <array>
+#include <utility>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "base/out_of_memory.h"
 #include "net/http_framing.h"
 
 namespace martlet::net {
@@ -57,14 +56,15 @@ void HttpPeer::keep(std::unique_ptr<Wire> wire) {
 }
 
 HttpCall::HttpCall(asio::io_context& io, std::shared_ptr<HttpPeer> peer, HttpCallTimeouts timeouts)
-    : io_(io), peer_(std::move(peer)), timeouts_(timeouts), resolver_(io), timer_(io) {}
+    : io_(io), peer_(std::move(peer)), timeouts_(timeouts), deadline_(io.get_executor(), [this] {
+        late_ = true;
+        close();
+      }) {}
 
 void HttpCall::close() {
-  resolver_.cancel();
+  if (resolver_) resolver_->cancel();
   if (wire_) wire_->close();
-  timer_.cancel();
-  ticking_ = false;
-  disarm();
+  deadline_.clear();
 }
 
 void HttpCall::cancel() {
@@ -72,31 +72,8 @@ void HttpCall::cancel() {
   close();
 }
 
-// Deadlines move with every read, mostly further away: the timer learns of that when it fires, for setting it anew each
-// time would cost more than the read.
 void HttpCall::arm(std::chrono::milliseconds time) {
-  deadline_ = Clock::now() + time;
-  if (!ticking_ || timer_.expiry() > deadline_) tick();
-}
-
-void HttpCall::disarm() {
-  deadline_ = Clock::time_point::max();
-}
-
-void HttpCall::tick() {
-  ticking_ = true;
-  timer_.expires_at(deadline_);
-  const auto fire = [self = weak_from_this()](boost::system::error_code ec) {
-    const auto call = self.lock();
-    if (ec || !call) return;
-    call->ticking_ = false;
-    if (call->deadline_ == Clock::time_point::max()) return;
-    if (call->deadline_ > Clock::now()) return call->tick();
-    call->late_ = true;
-    call->close();
-  };
-  // Called by itself, it has nobody above it who would notice that there is no deadline any more.
-  insist([&] { timer_.async_wait(fire); });
+  deadline_.set(Clock::now() + time, weak_from_this());
 }
 
 Error HttpCall::failure(const char* code, const char* text) const {
@@ -113,7 +90,8 @@ asio::awaitable<Status> HttpCall::connect() {
   if (!ec) {
     endpoints.emplace_back(address, peer_->port());
   } else {
-    auto [error, found] = co_await resolver_.async_resolve(peer_->host(), std::to_string(peer_->port()), kTuple);
+    resolver_.emplace(io_);
+    auto [error, found] = co_await resolver_->async_resolve(peer_->host(), std::to_string(peer_->port()), kTuple);
     if (error) co_return failure("upstream_unreachable", "the upstream cannot be reached");
     for (const auto& entry : found) endpoints.push_back(entry.endpoint());
   }
@@ -130,15 +108,6 @@ asio::awaitable<Status> HttpCall::connect() {
       co_return failure("upstream_unreachable", "the upstream speaks no TLS, or its certificate is not valid");
     }
   }
-  co_return Status();
-}
-
-// An upstream may answer, and close, before it has read the whole body: whether that went wrong, its answer says.
-asio::awaitable<Status> HttpCall::write(const HttpCallRequest& request) {
-  const std::string head = head_bytes(request, *peer_);
-  const std::array<asio::const_buffer, 2> parts{asio::buffer(head), asio::buffer(request.body)};
-  [[maybe_unused]] const boost::system::error_code ec = co_await wire_->write(parts);
-  if (cancelled_ || late_) co_return failure("", "");
   co_return Status();
 }
 
@@ -159,29 +128,30 @@ asio::awaitable<Status> HttpCall::receive() {
   co_return Status();
 }
 
-asio::awaitable<Status> HttpCall::read_head() {
-  while (state_ == State::head) {
-    Status status = co_await receive();
-    if (!status) co_return status;
-  }
-  co_return Status();
-}
-
+// What is not needed for the request's way out, such as its deadline, waits until it is out. An upstream may answer,
+// and close, before it has read the whole body: whether that went wrong, its answer says.
 asio::awaitable<Result<HttpAnswerHead>> HttpCall::send(HttpCallRequest request) {
   const auto self = shared_from_this();
+  const std::string head = head_bytes(request, *peer_);
   for (bool again = true; again;) {
     again = false;
     parser_ = HttpResponseParser();
     state_ = State::head;
-    arm(timeouts_.connect);
     wire_ = peer_->take();
     kept_ = wire_ != nullptr;
     Status status;
-    if (!kept_) status = co_await connect();
-    if (!status) co_return status.error();
+    if (!kept_) {
+      arm(timeouts_.connect);
+      status = co_await connect();
+      if (!status) co_return status.error();
+    }
+    const Wire::Parts left = wire_->write_now({asio::buffer(head), asio::buffer(request.body)});
     arm(timeouts_.first_byte);
-    status = co_await write(request);
-    if (status) status = co_await read_head();
+    if (asio::buffer_size(left) > 0) {
+      [[maybe_unused]] const boost::system::error_code ignored = co_await wire_->write(left);
+    }
+    if (cancelled_ || late_) status = failure("", "");
+    while (status && state_ == State::head) status = co_await receive();
     if (status) break;
     if (cancelled_ || late_ || answered_ || !kept_ || request.method != "GET") co_return status.error();
     // Closed while it was kept: the other kept ones are no better.
@@ -189,7 +159,7 @@ asio::awaitable<Result<HttpAnswerHead>> HttpCall::send(HttpCallRequest request) 
     peer_->forget();
     again = true;
   }
-  disarm();
+  deadline_.clear();
   co_return parser_.head();
 }
 
@@ -200,7 +170,7 @@ asio::awaitable<Status> HttpCall::read(std::string& bytes) {
     Status status = co_await receive();
     if (!status) co_return status;
   }
-  disarm();
+  deadline_.clear();
   if (body_.empty()) finish();
   bytes.clear();
   std::swap(bytes, body_);
@@ -215,19 +185,19 @@ asio::awaitable<Result<std::string>> HttpCall::read() {
 }
 
 asio::awaitable<Result<std::string>> HttpCall::read_all(size_t limit) {
-  std::string out;
-  for (;;) {
-    Result<std::string> piece = co_await read();
-    if (!piece || piece->empty()) {
-      if (piece) co_return out;
-      co_return piece.error();
-    }
-    if (out.size() + piece->size() > limit) {
-      close();
-      co_return failure(kAnswerTooLarge, "the upstream's answer is larger than it may be here");
-    }
-    out += *piece;
+  const auto self = shared_from_this();
+  while (state_ == State::body && body_.size() <= limit) {
+    arm(timeouts_.between);
+    Status status = co_await receive();
+    if (!status) co_return status.error();
   }
+  if (body_.size() > limit) {
+    close();
+    co_return failure(kAnswerTooLarge, "the upstream's answer is larger than it may be here");
+  }
+  deadline_.clear();
+  finish();
+  co_return std::exchange(body_, {});
 }
 
 void HttpCall::finish() {

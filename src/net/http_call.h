@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,9 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "net/deadline.h"
 #include "net/http_response_parser.h"
 #include "net/wire.h"
 
@@ -85,12 +86,8 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
 
  private:
   boost::asio::awaitable<Status> connect();
-  boost::asio::awaitable<Status> write(const HttpCallRequest& request);
   boost::asio::awaitable<Status> receive();
-  boost::asio::awaitable<Status> read_head();
   void arm(std::chrono::milliseconds time);
-  void disarm();
-  void tick();
   void close();
   Error failure(const char* code, const char* text) const;
   void finish();
@@ -98,15 +95,13 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   boost::asio::io_context& io_;
   std::shared_ptr<HttpPeer> peer_;
   const HttpCallTimeouts timeouts_;
-  std::unique_ptr<Wire> wire_;  // null before and after
-  boost::asio::ip::tcp::resolver resolver_;
-  boost::asio::steady_timer timer_;
-  std::chrono::steady_clock::time_point deadline_;
+  std::unique_ptr<Wire> wire_;                              // null before and after
+  std::optional<boost::asio::ip::tcp::resolver> resolver_;  // while a name is looked up
+  Deadline deadline_;
   HttpResponseParser parser_;
   HttpResponseParser::State state_ = HttpResponseParser::State::head;
   std::string buffer_, body_;  // received and not parsed; parsed and not handed out
   bool kept_ = false, answered_ = false, late_ = false, cancelled_ = false;
-  bool ticking_ = false;  // the timer runs
 };
 
 }  // namespace martlet::net

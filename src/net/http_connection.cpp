@@ -1,17 +1,16 @@
 #include "net/http_connection.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/out_of_memory.h"
-#include "net/http_framing.h"
 #include "net/random_hex.h"
+#include "net/read_now.h"
 
 namespace martlet::net {
 
@@ -19,7 +18,7 @@ namespace martlet::net {
 // stand in conditions or own temporaries.
 
 namespace asio = boost::asio;
-using namespace asio::experimental::awaitable_operators;
+using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -27,12 +26,13 @@ namespace {
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr int kPeerLeft = 499;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-constexpr size_t kReadSize = 16u << 10;
 constexpr size_t kWriteSlice = 16u << 10;
 constexpr size_t kReadAhead = 64u << 10;  // of a next request, while the present one is answered
 constexpr size_t kLargeBody = 64u << 10;
 constexpr size_t kLingerBytes = 32u << 20;  // read and thrown away so that a refused peer sees its answer
 constexpr std::chrono::seconds kLingerTime{2};
+// To watch costs more than many an answer takes: those that are there sooner do without.
+constexpr std::chrono::milliseconds kWatchAfter{5};
 
 // By what the head announces; chunks announce nothing.
 bool has_large_body(const HttpRequest& head) {
@@ -57,16 +57,22 @@ HttpResponse too_many_bodies() {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler,
-                               int& large_bodies)
-    : socket_(std::move(socket)),
-      wake_(socket_.get_executor()),
-      limit_(socket_.get_executor()),
+HttpConnection::HttpConnection(asio::io_context& io, tcp::socket socket, const HttpServerOptions& options,
+                               HttpHandler& handler, int& large_bodies)
+    : executor_(io.get_executor()),
+      socket_(std::move(socket)),
+      wake_(executor_),
+      limit_(executor_,
+             [this] {
+               late_ = true;
+               boost::system::error_code ignored;
+               socket_.cancel(ignored);
+             }),
       options_(options),
       handler_(handler),
       large_bodies_(large_bodies) {
   boost::system::error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.set_option(tcp::no_delay(true), ignored);
   // The kernel's buffer counts too: a reader that stops must be noticed before megabytes have gone its way.
   socket_.set_option(asio::socket_base::send_buffer_size(64 << 10), ignored);
   socket_.non_blocking(true, ignored);
@@ -104,6 +110,7 @@ asio::awaitable<void> HttpConnection::run() {
 
 // There was no memory to read a request, or to answer it: that request gets 503, unless some of an answer is out.
 asio::awaitable<bool> HttpConnection::starve() {
+  unwatch_peer();
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->close();
   large_body_.reset();
   if (answering_) {
@@ -130,35 +137,30 @@ asio::awaitable<void> HttpConnection::refuse(HttpResponse response) {
 
 // Cancels what waits on the socket at `deadline`, and says so in late_. Waiting for socket and timer together would
 // leave one of them waiting alone where there is no memory for the other.
-void HttpConnection::limit(Deadline deadline) {
+void HttpConnection::limit(Time deadline) {
   late_ = false;
-  limit_.expires_at(deadline);
-  limit_.async_wait([weak = weak_from_this(), turn = ++limits_](boost::system::error_code ec) {
-    const auto self = weak.lock();
-    if (ec || !self || self->limits_ != turn) return;
-    self->late_ = true;
-    self->socket_.cancel(ec);
-  });
+  limit_.set(deadline, weak_from_this());
 }
 
-void HttpConnection::unlimit() {
-  ++limits_;
-  limit_.cancel();
-}
-
-asio::awaitable<HttpConnection::Read> HttpConnection::read_some(Deadline deadline) {
-  std::array<char, kReadSize> bytes;
-  limit(deadline);
-  const auto [ec, size] = co_await socket_.async_read_some(asio::buffer(bytes), kTuple);
-  unlimit();
-  if (late_) co_return Read::timeout;
-  if (ec) co_return Read::closed;
-  buffer_.append(bytes.data(), size);
+asio::awaitable<HttpConnection::Read> HttpConnection::read_some(Time deadline) {
+  Received received;
+  if (!drained_) received = read_now(socket_);
+  if (drained_ || would_block(received.error)) limit(deadline);
+  while (drained_ || would_block(received.error)) {
+    drained_ = false;
+    const auto [ec] = co_await socket_.async_wait(tcp::socket::wait_read, kTuple);
+    if (late_) co_return Read::timeout;
+    received = ec ? Received{ec, {}} : read_now(socket_);
+  }
+  limit_.clear();
+  drained_ = received.drained();
+  if (received.error) co_return Read::closed;
+  buffer_.append(received.bytes);
   co_return Read::bytes;
 }
 
 // Reads until the parser leaves `state`. False when the peer left, or was too slow (then it has its 408).
-asio::awaitable<bool> HttpConnection::read_until(HttpParser& parser, HttpParser::State state, Deadline deadline) {
+asio::awaitable<bool> HttpConnection::read_until(HttpParser& parser, HttpParser::State state, Time deadline) {
   while (parser.advance(buffer_) == state) {
     const Read read = co_await read_some(deadline);
     if (read == Read::bytes) continue;
@@ -171,19 +173,18 @@ asio::awaitable<bool> HttpConnection::read_until(HttpParser& parser, HttpParser:
   co_return true;
 }
 
-// A short write goes straight to the socket; only a full one costs a timer.
 asio::awaitable<bool> HttpConnection::write_all(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto slice = asio::buffer(bytes.data(), std::min(bytes.size(), kWriteSlice));
     boost::system::error_code ec;
     size_t sent = socket_.write_some(slice, ec);
-    if (ec == asio::error::would_block || ec == asio::error::try_again) {
-      asio::steady_timer timer(socket_.get_executor(), options_.write_timeout);
+    if (would_block(ec)) {
+      limit(Clock::now() + options_.write_timeout);
       if (exchange_) exchange_->stalled(true);
-      auto result = co_await (socket_.async_write_some(slice, kTuple) || timer.async_wait(kTuple));
+      const auto [waited, size] = co_await socket_.async_write_some(slice, kTuple);
+      ec = waited, sent = size;
       if (exchange_) exchange_->stalled(false);
-      if (result.index() == 1) co_return false;
-      std::tie(ec, sent) = std::get<0>(result);
+      limit_.clear();
     }
     if (ec) co_return false;
     bytes.remove_prefix(sent);
@@ -209,32 +210,31 @@ std::optional<HttpResponse> HttpConnection::screen(const HttpRequest& head) {
   return std::nullopt;
 }
 
-// Waits for the first byte of a connection's next request; the first one's head has its own time limit.
-asio::awaitable<bool> HttpConnection::wait_for_request() {
-  const bool wait = !first_ && buffer_.empty();
-  first_ = false;
-  idle_ = wait;
-  Read read = Read::bytes;
-  if (wait) read = co_await read_some(Clock::now() + options_.idle_timeout);
-  idle_ = false;
-  co_return read == Read::bytes;
-}
-
 // One request and its answer. False when the connection is to end.
 asio::awaitable<bool> HttpConnection::serve_one() {
-  bool going = co_await wait_for_request();
-  if (!going) co_return false;
+  // The head of a connection's first request has its own time limit.
+  idle_ = !std::exchange(first_, false) && buffer_.empty();
+  Read read = Read::bytes;
+  if (idle_) read = co_await read_some(Clock::now() + options_.idle_timeout);
+  idle_ = false;
+  if (read != Read::bytes) co_return false;
   HttpParser parser(options_.parser);
   answering_ = false;
   began_ = Clock::now();
-  going = co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout);
+  bool going = true;
+  // Mostly all of it is there: that costs no coroutine.
+  if (parser.advance(buffer_) == HttpParser::State::head) {
+    going = co_await read_until(parser, HttpParser::State::head, began_ + options_.head_timeout);
+  }
   if (!going) co_return false;
   if (parser.state() == HttpParser::State::refused) co_return co_await refuse_request(nullptr, parser.refusal());
   parser.request().id = random_hex(8);
   std::optional<HttpResponse> refusal = screen(parser.request());
   if (refusal) co_return co_await refuse_request(&parser.request(), std::move(*refusal));
   if (parser.request().expects_continue) going = co_await write_all(kContinue);
-  if (going) going = co_await read_until(parser, HttpParser::State::body, Clock::now() + options_.body_timeout);
+  if (going && parser.advance(buffer_) == HttpParser::State::body) {
+    going = co_await read_until(parser, HttpParser::State::body, Clock::now() + options_.body_timeout);
+  }
   if (!going) co_return false;
   if (parser.state() == HttpParser::State::refused) {
     co_return co_await refuse_request(&parser.request(), parser.refusal());
@@ -244,7 +244,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
 
 // Any thread may wake the writer: the timer is only touched on the I/O thread. Who is there already wakes it at once.
 std::shared_ptr<Exchange> HttpConnection::make_exchange(HttpRequest request) {
-  auto wake = [self = weak_from_this(), executor = socket_.get_executor()] {
+  auto wake = [self = weak_from_this(), executor = executor_] {
     insist([&] {
       asio::dispatch(executor, [self] {
         if (auto connection = self.lock()) connection->on_wake();
@@ -256,91 +256,142 @@ std::shared_ptr<Exchange> HttpConnection::make_exchange(HttpRequest request) {
 
 asio::awaitable<bool> HttpConnection::answer(std::shared_ptr<Exchange> exchange) {
   exchange_ = exchange;
+  answer_ = {};
+  answer_.began = answer_.wrote = began_;
   handler_.handle(exchange);
-  Outcome outcome;
-  co_await (write_answer(exchange, outcome) || watch_peer());
-  if (outcome.no_memory) throw std::bad_alloc();
+  for (write_now(); !answer_.over(); write_now()) {
+    if (answer_.unsent.empty()) {
+      co_await wait_for_more();
+    } else {
+      co_await write_rest();
+    }
+  }
+  unwatch_peer();
+  if (answer_.no_memory) throw std::bad_alloc();
   exchange_.reset();
   exchange->close();
   // A peer that left, or does not read what it has, will not miss a gentle end.
-  if (!outcome.complete) abort();
-  finished(&exchange->request(), outcome.complete ? exchange->status() : kPeerLeft, Clock::now() - began_);
-  co_return outcome.reusable;
+  if (!answer_.complete) abort();
+  finished(&exchange->request(), answer_.complete ? exchange->status() : kPeerLeft, Clock::now() - began_);
+  const bool reusable = answer_.complete && answer_.keep_alive;
+  co_return reusable;
 }
 
+// The end of an answer is written at once: the client need not wait for answer() to have its turn.
 void HttpConnection::on_wake() {
+  if (exchange_ && exchange_->overflowed()) return abort();  // answer() sits in a write that the peer does not take
+  if (exchange_ && exchange_->ended()) lose_answer_without_memory([this] { write_now(); });
   wake_.cancel();
-  if (exchange_ && exchange_->overflowed()) abort();  // the writer sits in a write that the peer does not take
 }
 
-// Ends without an exception: whoever waits for this or for the peer's leaving would go on to wait for the peer.
-asio::awaitable<void> HttpConnection::write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome) {
-  // Unless Asio destroys this for want of memory: then the peer is not to wait any more either.
-  struct End {
-    HttpConnection& connection;
-    bool reached = false;
-    ~End() {
-      if (!reached) connection.abort();
-    }
-  } end{*this};
+// For what others than answer() call.
+template <class Call>
+void HttpConnection::lose_answer_without_memory(Call call) {
   try {
-    co_await write_pieces(exchange, outcome);
+    call();
   } catch (const std::bad_alloc&) {
-    outcome.no_memory = true;
-  }
-  end.reached = true;
-}
-
-asio::awaitable<void> HttpConnection::write_pieces(std::shared_ptr<Exchange> exchange, Outcome& outcome) {
-  const HttpRequest& request = exchange->request();
-  Framing framing = Framing::length;
-  while (!exchange->closed()) {
-    Exchange::Output out = exchange->take();
-    std::string wire;
-    const bool keep_alive = request.keep_alive && !out.close && !stopping_ && (request.http11 || !out.stream);
-    if (out.head) {
-      large_body_.reset();
-      out.head->fields.push_back({"x-request-id", request.id});
-      if (out.stream) framing = request.http11 ? Framing::chunked : Framing::until_close;
-      wire = out.stream ? response_head(*out.head, framing, keep_alive) : whole_answer(&request, *out.head, keep_alive);
-    }
-    if (!out.bytes.empty()) wire += framing == Framing::chunked ? chunk(out.bytes) : out.bytes;
-    if (out.done && framing == Framing::chunked) wire += kLastChunk;
-    bool written = true;
-    answering_ |= !wire.empty();
-    if (!wire.empty()) written = co_await write_all(wire);
-    if (!written) co_return;
-    if (out.done) {
-      outcome = {true, keep_alive && framing != Framing::until_close};
-      co_return;
-    }
-    if (!wire.empty()) continue;
-    wake_.expires_after(options_.filler_interval);
-    const auto [woken] = co_await wake_.async_wait(kTuple);
-    if (woken || exchange->filler().empty()) continue;
-    const std::string filler = framing == Framing::chunked ? chunk(exchange->filler()) : exchange->filler();
-    written = co_await write_all(filler);
-    if (!written) co_return;
+    answer_.lost = answer_.no_memory = true;
   }
 }
 
-// Returns when the peer has closed its side. Bytes of a next request are kept; a peer that sends more than that is not
-// read further: then only a reset shows, or its leaving when we write.
-asio::awaitable<void> HttpConnection::watch_peer() {
-  while (buffer_.size() < kReadAhead) {
-    std::array<char, kReadSize> bytes;
-    const auto [ec, size] = co_await socket_.async_read_some(asio::buffer(bytes), kTuple);
-    if (ec) co_return;
-    buffer_.append(bytes.data(), size);
+// What became ready of the answer, as it goes out.
+std::string HttpConnection::next_piece(Exchange::Output out) {
+  const HttpRequest& request = exchange_->request();
+  answer_.keep_alive = request.keep_alive && !out.close && !stopping_ && (request.http11 || !out.stream);
+  std::string piece;
+  if (out.head) {
+    large_body_.reset();
+    answer_.stream = out.stream;
+    out.head->fields.push_back({"x-request-id", request.id});
+    if (out.stream) answer_.framing = request.http11 ? Framing::chunked : Framing::until_close;
+    piece = out.stream ? response_head(*out.head, answer_.framing, answer_.keep_alive)
+                       : whole_answer(&request, *out.head, answer_.keep_alive);
   }
-  co_await socket_.async_wait(asio::socket_base::wait_error, kTuple);
+  const bool chunked = answer_.framing == Framing::chunked;
+  if (!out.bytes.empty()) piece += chunked ? chunk(out.bytes) : out.bytes;
+  if (out.done && chunked) piece += kLastChunk;
+  answer_.last = out.done;
+  return piece;
+}
+
+// Writes what there is of the answer, as far as the socket takes it now.
+void HttpConnection::write_now() {
+  while (!answer_.over() && answer_.unsent.empty()) {
+    if (answer_.last) {
+      answer_.complete = true;
+      answer_.keep_alive &= answer_.framing != Framing::until_close;
+    } else if (exchange_->closed()) {
+      answer_.lost = true;
+    } else {
+      std::string piece = next_piece(exchange_->take());
+      if (piece.empty() && !answer_.last && !exchange_->closed()) return;
+      if (piece.empty()) continue;
+      answering_ = true;
+      boost::system::error_code ec;
+      const size_t sent = socket_.write_some(asio::buffer(piece), ec);
+      answer_.lost = ec && !would_block(ec);
+      answer_.wrote = Clock::now();
+      answer_.unsent = std::move(piece.erase(0, sent));
+    }
+  }
+}
+
+asio::awaitable<void> HttpConnection::write_rest() {
+  const bool written = co_await write_all(answer_.unsent);
+  answer_.unsent.clear();
+  answer_.wrote = Clock::now();
+  if (!written) answer_.lost = true;
+}
+
+// Until there is more of the answer, or something else is due.
+asio::awaitable<void> HttpConnection::wait_for_more() {
+  const Time quiet_until = answer_.wrote + options_.filler_interval, watch_at = answer_.began + kWatchAfter;
+  wake_.expires_at(watching_ ? quiet_until : std::min(quiet_until, watch_at));
+  co_await wake_.async_wait(kTuple);
+  const Time now = Clock::now();
+  if (!watching_ && now >= watch_at && !answer_.over()) watch_peer();
+  if (now < quiet_until || !answer_.unsent.empty() || answer_.over()) co_return;
+  answer_.wrote = now;
+  if (!answer_.stream) co_return;
+  const std::string& filler = exchange_->filler();
+  if (!filler.empty()) answer_.unsent = answer_.framing == Framing::chunked ? chunk(filler) : filler;
+}
+
+// Notices when the peer closes its side. Bytes of a next request are kept; a peer that sends more than that is not read
+// further: then only a reset shows, or its leaving when we write.
+void HttpConnection::watch_peer() {
+  const auto what = buffer_.size() < kReadAhead ? tcp::socket::wait_read : tcp::socket::wait_error;
+  socket_.async_wait(what, [weak = weak_from_this(), turn = ++watches_](boost::system::error_code) {
+    const auto self = weak.lock();
+    if (!self || !self->watching_ || self->watches_ != turn || self->answer_.over()) return;
+    self->lose_answer_without_memory([&] { self->peer_stirred(); });
+    if (self->answer_.lost) self->abort();
+  });
+  watching_ = true;
+}
+
+void HttpConnection::unwatch_peer() {
+  if (!std::exchange(watching_, false)) return;
+  boost::system::error_code ignored;
+  socket_.cancel(ignored);
+}
+
+void HttpConnection::peer_stirred() {
+  const Received received = buffer_.size() < kReadAhead ? read_now(socket_) : Received{asio::error::eof, {}};
+  drained_ = received.drained();
+  if (received.error && !would_block(received.error)) {
+    answer_.lost = true;
+  } else {
+    buffer_.append(received.bytes);
+    watch_peer();
+  }
 }
 
 // Closing with unread bytes would send a reset that can overtake our answer: end our side, then read the rest away.
 asio::awaitable<void> HttpConnection::close_gently() {
   boost::system::error_code ec;
   socket_.shutdown(asio::socket_base::shutdown_send, ec);
-  const Deadline deadline = Clock::now() + kLingerTime;
+  const Time deadline = Clock::now() + kLingerTime;
   size_t thrown_away = 0;
   while (!ec && thrown_away < kLingerBytes) {
     buffer_.clear();

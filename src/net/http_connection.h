@@ -9,9 +9,12 @@
 #include <utility>
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "net/deadline.h"
+#include "net/http_framing.h"
 #include "net/http_server.h"
 
 namespace martlet::net {
@@ -34,8 +37,8 @@ class LargeBody {
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   // `large_bodies`: of all connections together.
-  HttpConnection(boost::asio::ip::tcp::socket socket, const HttpServerOptions& options, HttpHandler& handler,
-                 int& large_bodies);
+  HttpConnection(boost::asio::io_context& io, boost::asio::ip::tcp::socket socket, const HttpServerOptions& options,
+                 HttpHandler& handler, int& large_bodies);
 
   // Until the connection ends.
   boost::asio::awaitable<void> run();
@@ -47,44 +50,59 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void lose();   // nothing of it runs any more: whoever still answers hears that the peer is gone
 
  private:
-  using Deadline = std::chrono::steady_clock::time_point;
+  using Time = Deadline::Time;
   enum class Read { bytes, closed, timeout };
 
-  void limit(Deadline deadline);
-  void unlimit();
-  boost::asio::awaitable<Read> read_some(Deadline deadline);
-  boost::asio::awaitable<bool> read_until(HttpParser& parser, HttpParser::State state, Deadline deadline);
+  void limit(Time deadline);
+  boost::asio::awaitable<Read> read_some(Time deadline);
+  boost::asio::awaitable<bool> read_until(HttpParser& parser, HttpParser::State state, Time deadline);
   boost::asio::awaitable<bool> write_all(std::string_view bytes);
   boost::asio::awaitable<bool> serve_one();
   std::optional<HttpResponse> screen(const HttpRequest& head);
-  boost::asio::awaitable<bool> wait_for_request();
   boost::asio::awaitable<bool> refuse_request(const HttpRequest* request, HttpResponse response);
   std::shared_ptr<Exchange> make_exchange(HttpRequest request);
   boost::asio::awaitable<bool> answer(std::shared_ptr<Exchange> exchange);
-  struct Outcome {
-    bool complete = false;  // the whole answer is written
-    bool reusable = false;  // another request may follow
-    bool no_memory = false;
-  };
-  boost::asio::awaitable<void> write_answer(std::shared_ptr<Exchange> exchange, Outcome& outcome);
-  boost::asio::awaitable<void> write_pieces(std::shared_ptr<Exchange> exchange, Outcome& outcome);
+  std::string next_piece(Exchange::Output out);
+  void write_now();
+  boost::asio::awaitable<void> write_rest();
+  boost::asio::awaitable<void> wait_for_more();
+  template <class Call>
+  void lose_answer_without_memory(Call call);
+  void watch_peer();
+  void unwatch_peer();
+  void peer_stirred();
   boost::asio::awaitable<bool> starve();
-  boost::asio::awaitable<void> watch_peer();
   boost::asio::awaitable<void> close_gently();
   void finished(const HttpRequest* request, int status, std::chrono::nanoseconds took);
   void on_wake();
 
+  boost::asio::io_context::executor_type executor_;
   boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer wake_;   // never expires by itself while nothing is due: cancelled to wake the writer
-  boost::asio::steady_timer limit_;  // of the read that waits
-  uint64_t limits_ = 0;              // that were set or taken away
-  bool late_ = false;                // the last one came to its end
+  boost::asio::steady_timer wake_;  // cancelled to wake answer()
+  Deadline limit_;                  // of the read or write that waits
+  bool late_ = false;               // it has passed
   const HttpServerOptions& options_;
   HttpHandler& handler_;
   int& large_bodies_;
   std::shared_ptr<Exchange> exchange_;  // the one being answered
+  // How far its answer is.
+  struct Answer {
+    std::string unsent;  // what the socket did not take at once: answer() writes it before anything else is written
+    Framing framing = Framing::length;
+    bool stream = false;      // the head of one is out
+    bool keep_alive = false;  // another request may follow
+    bool last = false;        // nothing comes after `unsent`
+    bool complete = false;    // all of it is written
+    bool lost = false;        // no more of it can be written
+    bool no_memory = false;   // that is why
+    Time began, wrote;
+    bool over() const { return complete || lost; }
+  } answer_;
   std::optional<LargeBody> large_body_;
-  std::string buffer_;  // bytes read and not yet used
+  std::string buffer_;     // bytes read and not yet used
+  bool drained_ = false;   // the last read took all that there was
+  bool watching_ = false;  // watch_peer() waits
+  uint64_t watches_ = 0;   // that were begun
   std::chrono::steady_clock::time_point began_;
   bool idle_ = true, stopping_ = false, first_ = true;
   bool answering_ = false;  // some of the present request's answer is out

@@ -145,7 +145,7 @@ asio::awaitable<void> HttpServer::State::accept() {
 bool HttpServer::State::admit(tcp::socket socket) {
   try {
     const bool room = serving < options.max_connections;
-    auto connection = std::make_shared<HttpConnection>(std::move(socket), options, handler, large_bodies);
+    auto connection = std::make_shared<HttpConnection>(io, std::move(socket), options, handler, large_bodies);
     auto seat = std::make_unique<Seat>(*this, std::move(connection), room ? &State::serving : &State::refusing);
     // An exception ends that connection alone.
     if (room) {

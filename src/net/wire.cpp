@@ -1,5 +1,7 @@
 #include "net/wire.h"
 
+#include <algorithm>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -17,18 +19,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
-constexpr size_t kReadSize = 64u << 10;
 constexpr size_t kRecordSize = 16u << 10;  // the most that one record of TLS holds
-
-// A thousand waiting calls share one buffer: it is filled and emptied between two waits.
-std::array<char, kReadSize>& scratch() {
-  static thread_local std::array<char, kReadSize> bytes;
-  return bytes;
-}
-
-bool would_block(error_code error) {
-  return error == asio::error::would_block || error == asio::error::try_again;
-}
 
 }  // namespace
 
@@ -74,7 +65,20 @@ asio::awaitable<error_code> Wire::secure(TlsClient& client, const std::string& h
   co_return shaken;
 }
 
-asio::awaitable<error_code> Wire::write(std::array<asio::const_buffer, 2> parts) {
+Wire::Parts Wire::write_now(Parts parts) {
+  if (tls_) return parts;
+  error_code error;
+  size_t sent = socket_.write_some(parts, error);
+  if (error && !would_block(error)) return {};
+  for (asio::const_buffer& part : parts) {
+    const size_t of_this = std::min(sent, part.size());
+    part += of_this;
+    sent -= of_this;
+  }
+  return parts;
+}
+
+asio::awaitable<error_code> Wire::write(Parts parts) {
   if (tls_) {
     const auto [error, size] = co_await asio::async_write(tls_->stream, parts, kTuple);
     co_return error;
@@ -83,22 +87,20 @@ asio::awaitable<error_code> Wire::write(std::array<asio::const_buffer, 2> parts)
   co_return error;
 }
 
-asio::awaitable<Wire::Received> Wire::read() {
+asio::awaitable<Received> Wire::read() {
   if (tls_) {
     const auto [error, size] = co_await tls_->stream.async_read_some(asio::buffer(tls_->bytes), kTuple);
     co_return Received{error, {tls_->bytes.data(), size}};
   }
-  error_code error;
-  std::array<char, kReadSize>& bytes = scratch();
-  size_t size = drained_ ? 0 : socket_.read_some(asio::buffer(bytes), error);
-  if (drained_ || would_block(error)) {
+  Received received;
+  if (!drained_) received = read_now(socket_);
+  if (drained_ || would_block(received.error)) {
     const auto [waited] = co_await socket_.async_wait(tcp::socket::wait_read, kTuple);
-    error = waited;
-    if (!error) size = socket_.read_some(asio::buffer(bytes), error);
+    received = waited ? Received{waited, {}} : read_now(socket_);
   }
-  drained_ = !error && size < kReadSize;
-  if (would_block(error)) co_return Received{};
-  co_return Received{error, {bytes.data(), error ? 0 : size}};
+  drained_ = received.drained();
+  if (would_block(received.error)) received = {};
+  co_return received;
 }
 
 bool Wire::is_quiet() {

@@ -5,7 +5,6 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
@@ -13,6 +12,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/error.h"
+#include "net/read_now.h"
 
 namespace martlet::net {
 
@@ -38,12 +38,12 @@ class Wire {
   boost::asio::ip::tcp::socket& socket() { return socket_; }
   // Begins TLS on the connected socket: no error once `host`, a name or an IP address, has shown its certificate.
   boost::asio::awaitable<boost::system::error_code> secure(TlsClient& client, const std::string& host);
-  boost::asio::awaitable<boost::system::error_code> write(std::array<boost::asio::const_buffer, 2> parts);
+  using Parts = std::array<boost::asio::const_buffer, 2>;
+  // Writes what can be written without waiting, and returns what is left: nothing also where no more can be written at
+  // all, which the next read shows.
+  Parts write_now(Parts parts);
+  boost::asio::awaitable<boost::system::error_code> write(Parts parts);
   // What came; nothing and no error: ask again. The bytes are valid until the next wait of this thread.
-  struct Received {
-    boost::system::error_code error;
-    std::string_view bytes;
-  };
   boost::asio::awaitable<Received> read();
   // The peer has neither spoken nor hung up.
   bool is_quiet();

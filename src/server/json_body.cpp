@@ -25,7 +25,9 @@ constexpr size_t kMaxValues = 1 << 20;
 
 // Builds the value and refuses what Boost.JSON lets pass: a key that comes twice, a number that overflows to infinity.
 struct Handler : JsonEvents {
-  bool on_document_begin(error_code&) { return stack.reset(), true; }
+  explicit Handler(json::storage_ptr given) : memory(std::move(given)) {}
+
+  bool on_document_begin(error_code&) { return stack.reset(memory), true; }
   bool on_object_begin(error_code& ec) { return keys.emplace_back(), count(ec); }
   bool on_object_end(size_t n, error_code&) { return keys.pop_back(), stack.push_object(n), true; }
   bool on_array_begin(error_code& ec) { return count(ec); }
@@ -54,6 +56,7 @@ struct Handler : JsonEvents {
     return !ec;
   }
 
+  const json::storage_ptr memory;
   json::value_stack stack;
   // Of each object that is open. Ordered: keys made to share one hash value would cost a hash table quadratic time.
   std::vector<std::set<std::string>> keys;
@@ -93,7 +96,7 @@ Error parse_error(const json::error_code& ec, size_t offset) {
 
 }  // namespace
 
-Result<json::object> parse_json_body(std::string_view body) {
+Result<json::object> parse_json_body(std::string_view body, json::storage_ptr memory) {
   if (const size_t bad = utf8::find_invalid(body); bad != body.npos) {
     return error_at("invalid_utf8", "the body is not valid UTF-8", bad);
   }
@@ -102,7 +105,7 @@ Result<json::object> parse_json_body(std::string_view body) {
   }
   json::parse_options options;
   options.max_depth = kMaxDepth;
-  json::basic_parser<Handler> parser(options);
+  json::basic_parser<Handler> parser(options, std::move(memory));
   json::error_code ec;
   const size_t used = parser.write_some(false, body.data(), body.size(), ec);
   if (ec) return parse_error(ec, used);
