@@ -65,7 +65,8 @@ void check_attention(Backend& cpu, Backend& cuda, Tally& tally);
 void check_draws(Backend& cuda, Tally& tally);
 void check_golden(const std::string& folder, Backend& cuda, Tally& tally);
 // `reference`: made from the reference vectors by tools/gpu_check.
-void check_reference(const std::string& model, const std::string& reference, Backend& cuda, Tally& tally);
+void check_reference(const std::string& model, const std::string& reference, CacheType type, Backend& cuda,
+                     Tally& tally);
 // A model file on both backends, and the same bits alone and in a batch.
 void check_model(const std::string& model, Backend& cpu, Backend& cuda, Tally& tally);
 

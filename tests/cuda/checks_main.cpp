@@ -44,7 +44,9 @@ int main(int count, char** arguments) {
       gpu::check_golden(next(), *cuda, tally);
     } else if (what == "reference") {
       const std::string model = next();
-      gpu::check_reference(model, next(), *cuda, tally);
+      const std::string reference = next();
+      for (const CacheType type : {CacheType::f16, CacheType::bf16, CacheType::q8, CacheType::fp8})
+        gpu::check_reference(model, reference, type, *cuda, tally);
     } else if (what == "model") {
       gpu::check_model(next(), *fast, *cuda, tally);
     } else {

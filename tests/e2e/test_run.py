@@ -122,6 +122,7 @@ def test_bad_input_is_refused(run, tmp_path):
     failed(run("-p", "Hi", "-n", "0"), 2, "usage")
     failed(run("-p", "Hi", "--context", "-1"), 2, "usage")
     failed(run("-p", "Hi", "--cache-type", "q5"), 2, "usage")
+    failed(run("-p", "Hi", "--cache-type", "fp8"), 2, "unsupported_cache_type")
     failed(run("--raw"), 2, "empty_prompt")
     failed(run("-p", "Hi", "--raw", "--system", "x"), 2, "usage")
     failed(run("-p", "Hi", stdin=b"\xff\xfe"), 2, "invalid_utf8")

@@ -59,9 +59,9 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   a.turns = turns(attention);
   a.pairs = a.turns ? static_cast<int32_t>(stored(attention.rope_frequencies).columns) : 0;
   a.interleaved = attention.rope_interleaved;
-  a.page_halves = group.page_values(kPageTokens);
-  a.cache = model_->cache.as<__half>() +
-            int64_t{attention.layer} * group.kv_heads * kPageTokens * (group.key_size + group.value_size);
+  a.type = group.type;
+  a.page_bytes = model_->page_bytes;
+  a.cache = model_->cache.data() + attention.layer * (a.page_bytes / group.layers);
   Tensor out = memory_.halves(rows_, int64_t{a.heads} * a.value_size, 1);
   a.out = buffer_of(out).halves.as<__half>();
   a.stride = buffer_of(out).stride;

@@ -39,9 +39,8 @@ class CudaBackend final : public Backend {
   std::string device() const override { return device_name_; }
   int32_t page_tokens() const override { return kPageTokens; }
   int32_t max_rows() const override { return max_rows_; }
-  std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
-    return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half));
-  }
+  bool keeps(CacheType type) const override { return format_of(type).element_bytes > 0; }
+  std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override;
   int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override;
   int64_t weight_bytes(const TensorView& view) const override { return device_bytes(view); }
   std::optional<int64_t> device_memory() const override;
@@ -82,9 +81,9 @@ class CudaBackend final : public Backend {
   };
   struct OpenModel {
     CacheGroup group;
+    int64_t page_bytes = 0;
     Memory cache;
     std::array<Graph, kRowBuckets.size()> graphs;
-    int64_t page_bytes() const { return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half)); }
   };
   // Where a product of the library goes over `scale`, rows as wide as the weight has; `beta` times what is there stays.
   struct LibrarySums {

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "backend/cuda/kernels/attention.h"
-#include "backend/cuda/kernels/unpack.cuh"
+#include "backend/cuda/kernels/cached.cuh"
 
 namespace martlet::cuda {
 
@@ -42,14 +42,6 @@ __device__ inline void load_half_row(const __half* row, int size, int first, uin
     a = *reinterpret_cast<const uint4*>(row + first);
     b = *reinterpret_cast<const uint4*>(row + first + 8);
   }
-  out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
-  out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
-}
-
-// Sixteen halves of a key. What lies past its end is that of other values: queries are zero there.
-__device__ inline void load_key(const __half* row, int size, int first, uint32_t* out) {
-  const uint4* from = reinterpret_cast<const uint4*>(row + min(first, size - 16));
-  const uint4 a = from[0], b = from[1];
   out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
   out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
 }
@@ -96,7 +88,7 @@ __device__ inline uint32_t pack(float a, float b) {
   return as_bits(__floats2half2_rn(a, b));
 }
 
-// Which bits of eight tokens count: what lies from `valid` on may be anything, also NaN.
+// Which bits of eight tokens' halves count: what lies from `valid` on may be anything, also NaN.
 __device__ inline uint4 kept_tokens(int first, int valid) {
   const auto pair = [&](int i) { return first + i + 1 < valid ? ~0u : first + i < valid ? 0xffffu : 0u; };
   return {pair(0), pair(2), pair(4), pair(6)};
