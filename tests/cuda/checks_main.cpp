@@ -1,4 +1,5 @@
-// gpu_checks [copies] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the
+// gpu_checks [copies] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]
+// [invariant MODEL]: runs the
 // checks that are named, those behind `copies` with memory for copies of weights.
 
 #include <cstdlib>
@@ -31,7 +32,7 @@ int main(int count, char** arguments) {
       copies = true;
       continue;
     }
-    const auto cuda = value_of(make_cuda_backend());
+    const auto cuda = value_of(make_cuda_backend({.invariant = what == "invariant"}));
     if (copies) cuda->spare(*cuda->device_memory() / 2);
     const auto next = [&]() -> std::string { return ++i < count ? arguments[i] : ""; };
     if (what == "linear") {
@@ -49,6 +50,8 @@ int main(int count, char** arguments) {
         gpu::check_reference(model, reference, type, *cuda, tally);
     } else if (what == "model") {
       gpu::check_model(next(), *fast, *cuda, tally);
+    } else if (what == "invariant") {
+      gpu::check_invariance(next(), *cuda, tally);
     } else {
       std::printf("unknown check\n");
       return 2;

@@ -206,4 +206,34 @@ void check_model(const std::string& path, Backend& cpu, Backend& cuda, Tally& ta
                std::to_string(before) + " graphs");
 }
 
+void check_invariance(const std::string& path, Backend& cuda, Tally& tally) {
+  constexpr int32_t kPrompt = 300;
+  std::mt19937 random(1);
+  Loaded model(path, cuda, 40, kPrompt);
+  std::vector<Token> prompt(kPrompt);
+  for (Token& token : prompt) token = static_cast<Token>(random() % static_cast<uint32_t>(model.vocabulary()));
+  const std::vector<float> whole = model.run(prompt, 0, 1);
+  const std::vector<Chosen> chosen = model.chosen;
+  struct Cut {
+    int32_t sequences, chunk;
+  };
+  for (const auto [sequences, chunk] :
+       {Cut{1, 1}, {1, 2}, {1, 7}, {1, 33}, {1, 150}, {2, 1}, {3, kPrompt}, {5, 3}, {33, 1}, {40, 1}, {40, 23}}) {
+    size_t same = 0;
+    for (int32_t first = 0; first < kPrompt; first += chunk) {
+      const auto rows = static_cast<size_t>(std::min(chunk, kPrompt - first)), at = static_cast<size_t>(first);
+      const std::vector<float> logits = model.run(std::span(prompt).subspan(at, rows), first, sequences);
+      const auto row = static_cast<size_t>(model.vocabulary());
+      for (size_t i = 0; i < model.chosen.size(); ++i) {
+        const float *left = &logits[i * row], *right = &whole[(at + i % rows) * row];
+        same += std::equal(left, left + row, right) && model.chosen[i].token == chosen[at + i % rows].token ? 1 : 0;
+      }
+    }
+    const auto all = static_cast<size_t>(sequences * kPrompt);
+    tally.expect(same == all,
+                 "invariant, " + std::to_string(sequences) + " sequences in chunks of " + std::to_string(chunk),
+                 std::to_string(same) + " of " + std::to_string(all) + " rows have the bits of one whole prompt");
+  }
+}
+
 }  // namespace martlet::gpu

@@ -1,6 +1,6 @@
 // gpu_measure MODEL [prefill=512,4096] [decode=1,8] [depth=0,8192] [generate=64] [copies=1] [temperature=0,80]
-// [top_k=40] [top_p=95] [cache=f16]: speed of one model, as one JSON object. Decoding is measured at each temperature,
-// in hundredths as top_p; top_k and top_p count above 0.
+// [top_k=40] [top_p=95] [cache=f16] [invariant=0]: speed of one model, as one JSON object. Decoding is measured at each
+// temperature, in hundredths as top_p; top_k and top_p count above 0.
 
 #include <algorithm>
 #include <chrono>
@@ -55,7 +55,8 @@ int main(int count, char** arguments) {
   for (const int32_t prompt : prompts) tokens = std::max(tokens, prompt), rows = std::max(rows, prompt);
   for (const int32_t batch : batches) sequences = std::max(sequences, batch);
   const auto file = value_of(ModelFile::open(arguments[1]));
-  const auto backend = value_of(make_cuda_backend({.max_rows = rows}));
+  const auto backend =
+      value_of(make_cuda_backend({.max_rows = rows, .invariant = option(count, arguments, "invariant", "0")[0] != 0}));
   backend->spare(option(count, arguments, "copies", "1")[0] ? *backend->device_memory() / 2 : 0);
   const auto named = std::ranges::find(kCacheTypeNames, text_of(count, arguments, "cache", "f16"));
   const auto cache = static_cast<CacheType>(named - std::begin(kCacheTypeNames));

@@ -73,7 +73,13 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   }
   a.partials = partials_.as<float>();
   a.finished = finished_.as<unsigned>();
-  if (capturing_ || input_.spans() > 0) attend_rows(stream_, a, kBlocksEach * multiprocessors_);
+  a.keys_apart = invariant_;
+  if (a.keys_apart) write_rows(stream_, a);
+  const int32_t ranges = capturing_ ? 1 : input_.ranges();
+  for (int32_t range = 0; range < ranges; ++range) {
+    a.step = input_.rows(range);
+    attend_rows(stream_, a, kBlocksEach * multiprocessors_);
+  }
   if (capturing_ || !input_.shares_keys()) return out;
   if (const Status sent = input_.send_tiles(a.heads / a.kv_heads, stream_.handle); !sent) {
     status_ = sent;

@@ -200,6 +200,7 @@ void CudaBackend::drop_graphs() {
 // Halves of the matrices that products read, as far as spare memory reaches: products of many rows then need no
 // unpacking. The one of logits has most rows and is read for few: it comes last.
 Status CudaBackend::make_copies(ModelId model) {
+  if (invariant_) return {};  // the library is not used
   std::vector<StoredWeight*> wanted;
   for (auto& weight : weights_) {
     if (weight && weight->model == model && wants_copy(*weight)) wanted.push_back(&*weight);
@@ -224,6 +225,7 @@ Status CudaBackend::make_copies(ModelId model) {
 }
 
 std::string CudaBackend::remark() const {
+  if (invariant_) return {};
   int32_t wanted = 0, made = 0;
   for (const auto& weight : weights_) {
     if (!weight || !wants_copy(*weight)) continue;
@@ -242,7 +244,7 @@ Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {
   MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, 2 * int64_t{model.group.pages}));
   drop_if(moved);
   expect({});
-  input_.fill({}, {}, 1);
+  input_.fill({}, {}, 1, false);
   try {
     // A step of nothing but padding first: it loads kernels, finds the sizes of what captured steps share and which
     // weights products read.
@@ -342,7 +344,7 @@ Status CudaBackend::queue(OpenModel& model, const Batch& batch, FunctionRef<Outp
   drop_if(moved);
   const std::optional<size_t> bucket = bucket_of(batch);
   const int32_t rows = batch.rows(), outputs = static_cast<int32_t>(batch.outputs.size());
-  input_.fill(batch, tokens_, bucket ? kRowBuckets[*bucket] : rows);
+  input_.fill(batch, tokens_, bucket ? kRowBuckets[*bucket] : rows, invariant_ && !bucket);
   MARTLET_TRY(input_.send(stream_.handle));
   copy_pages(model, batch.copies);
   if (bucket) {

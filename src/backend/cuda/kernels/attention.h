@@ -17,7 +17,7 @@ namespace martlet::cuda {
 inline constexpr int32_t kSpanTokens = 256;
 inline constexpr int32_t kTileQueries = 64;  // of the kernel that shares keys
 inline constexpr int32_t kMaxHeadSize = 256;
-inline constexpr int32_t kMergeRows = 256;    // rows of attend_rows() at most
+inline constexpr int32_t kMergeRows = 256;    // rows that attend_rows() handles at most
 inline constexpr int32_t kRowQueries = 8;     // query heads that a block of it handles
 inline constexpr int32_t kMergeUnits = 1024;  // key heads times blocks of their query heads, at most
 
@@ -28,7 +28,7 @@ struct StepRows {
   const int32_t* pages;
   const int32_t* row_spans;   // rows + 1: first span of each row that attend_rows() handles
   const int32_t* span_rows;   // the row of each span
-  const int32_t* span_count;  // one number
+  const int32_t* span_range;  // the first span that a launch of attend_rows() handles, and how many
 };
 
 // Rows of one sequence that share keys: queries first_query .. of rows first_row .. first_row + rows.
@@ -54,7 +54,8 @@ struct AttentionArguments {
   int64_t page_bytes = 0;      // from page to page
   __half* out = nullptr;       // [row][stride]
   int32_t stride = 0;
-  float* partials = nullptr;     // [span][partial_floats()]
+  bool keys_apart = false;       // write_rows() writes keys and values of all rows, and nothing else
+  float* partials = nullptr;     // [span of the range][partial_floats()]
   unsigned* finished = nullptr;  // [kMergeRows][kMergeUnits], zeros
   const QueryTile* tiles = nullptr;
 };
@@ -62,9 +63,11 @@ struct AttentionArguments {
 // Cosines and sines of every row's position.
 void rotations(Stream& stream, const int32_t* positions, const float* frequencies, int32_t pairs, float magnitude,
                int32_t rows, float2* turns);
-// Of rows that attend_tiles() handles: queries normed, turned and scaled; keys and values into the cache.
+// Of rows that attend_tiles() handles: queries normed, turned and scaled; keys and values into the cache. With
+// keys_apart only the latter, of all rows.
 void write_rows(Stream& stream, const AttentionArguments& arguments);
-// All of the above and the attention of rows that have spans. `blocks`: how many run at once.
+// All of the above, unless keys_apart, and the attention of rows that have spans in the range, at most kMergeRows
+// rows in a row. `blocks`: how many run at once.
 void attend_rows(Stream& stream, const AttentionArguments& arguments, int32_t blocks);
 void attend_tiles(Stream& stream, const AttentionArguments& arguments, int32_t tiles);
 

@@ -122,15 +122,16 @@ struct RowUnit {
   using Sizes = HeadSizes<kSteps, kWhole>;
   const AttentionArguments& a;
   const Sizes sizes;
-  int span, row, unit, kv_head, first_head, heads, in_row, spans, tokens;
-  int page;  // the warp's
+  int span, base, row, unit, kv_head, first_head, heads, in_row, spans, tokens;
+  int page, own_page;  // the warp's, that of the row's own token
 
   __device__ RowUnit(const AttentionArguments& a, int item) : a(a), sizes(a) { move_to(item); }
 
   __device__ void move_to(int item) {
     const int group = a.heads / a.kv_heads, head_tiles = (group + kRowQueries - 1) / kRowQueries;
     const int units = a.kv_heads * head_tiles;
-    span = item / units;
+    base = a.step.span_range[0];
+    span = base + item / units;
     unit = item % units;
     row = a.step.span_rows[span];
     kv_head = unit / head_tiles;
@@ -142,12 +143,16 @@ struct RowUnit {
     const int32_t* table = a.step.pages + a.step.row_pages[row] + in_row * (kSpanTokens / kPageTokens);
     const int warp = threadIdx.x / 32;
     page = warp < warps() ? table[warp] : 0;
+    own_page = table[(tokens - 1) / kPageTokens];  // of the last span
   }
 
   // That have a page of the span.
   __device__ int warps() const { return (tokens + kPageTokens - 1) / kPageTokens; }
 
-  __device__ CachedHead<Type> head() const { return head_in<Type>(a, page, kv_head, sizes.keys, sizes.values); }
+  __device__ CachedHead<Type> head_of(int page) const {
+    return head_in<Type>(a, page, kv_head, sizes.keys, sizes.values);
+  }
+  __device__ CachedHead<Type> head() const { return head_of(page); }
 
   // Asks for the span's keys and values, while what the queries are made of is still being computed.
   __device__ void fetch() const {
@@ -162,14 +167,14 @@ struct RowUnit {
   __device__ void prepare(__half* queries, float* scratch) const {
     if (unit == 0 && in_row == 0) clear_padding(a, row);
     scratch += threadIdx.x / 32 * kMaxHeadSize;
-    const int work = heads + (in_row + 1 == spans ? 2 : 0);
+    const int work = heads + (in_row + 1 == spans && !a.keys_apart ? 2 : 0);
     for (int i = threadIdx.x / 32; i < work; i += kRowWarps) {
       if (i < heads) {
         write_query<Sizes::kKnown>(a, row, first_head + i, scratch, queries + i * sizes.keys);
       } else if (i == heads) {
-        write_key<Type, Sizes::kKnown>(a, row, kv_head, scratch);
+        write_key<Sizes::kKnown>(a, row, kv_head, scratch, head_of(own_page), (tokens - 1) % kPageTokens);
       } else {
-        write_value<Type>(a, row, kv_head);
+        write_value<Sizes::kKnown>(a, row, kv_head, head_of(own_page), (tokens - 1) % kPageTokens);
       }
     }
   }
@@ -201,10 +206,10 @@ struct RowUnit {
     return a.out + int64_t{row} * a.stride + (first_head + head) * sizes.values;
   }
   __device__ float* values_of(int of_span, int head) const {
-    return a.partials + of_span * partial_floats(a.heads, sizes.values) + (first_head + head) * sizes.values;
+    return a.partials + (of_span - base) * partial_floats(a.heads, sizes.values) + (first_head + head) * sizes.values;
   }
   __device__ float2* weight_of(int of_span, int head) const {
-    float* weights = a.partials + of_span * partial_floats(a.heads, sizes.values) + a.heads * sizes.values;
+    float* weights = a.partials + (of_span - base) * partial_floats(a.heads, sizes.values) + a.heads * sizes.values;
     return reinterpret_cast<float2*>(weights) + first_head + head;
   }
 
@@ -232,36 +237,65 @@ struct RowUnit {
     }
   }
 
-  // The spans' results into one. `totals`: the largest score and the sum of each head, in shared memory.
-  __device__ void merge_spans(float2* totals) const {
-    const int first = a.step.row_spans[row], lane = threadIdx.x % 32;
+  __device__ void write_out(int i, const float4& value, const float2* totals) const {
+    const int head = i / (sizes.values / 4), d = i % (sizes.values / 4) * 4;
+    const float inverse = 1 / totals[head].y;
+    __half2* to = reinterpret_cast<__half2*>(out(head) + d);
+    to[0] = __floats2half2_rn(value.x * inverse, value.y * inverse);
+    to[1] = __floats2half2_rn(value.z * inverse, value.w * inverse);
+  }
+
+  // The largest score and the sum of a head over the row's spans, by one warp.
+  __device__ float2 total_of(int head) const {
+    const int first = a.step.row_spans[row];
+    float largest = -INFINITY, sum = 0;
+    for (int s = threadIdx.x % 32; s < spans; s += 32) {
+      const float2 weight = __ldcg(weight_of(first + s, head));
+      const float base = fmaxf(largest, weight.x);
+      sum = sum * power_of_two(largest - base) + weight.y * power_of_two(weight.x - base);
+      largest = base;
+    }
+    float all = largest;
+    for (int offset = 16; offset > 0; offset /= 2) all = fmaxf(all, __shfl_xor_sync(~0u, all, offset));
+    sum *= power_of_two(largest - all);
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    return {all, sum};
+  }
+
+  // The spans' results into one. The block's threads share the spans out where heads are few. In shared memory:
+  // `totals` of each head, `sums` for up to kRowWarps times the heads' values.
+  __device__ void merge_spans(float2* totals, float4* sums) const {
+    const int first = a.step.row_spans[row];
     for (int head = threadIdx.x / 32; head < heads; head += kRowWarps) {
-      float largest = -INFINITY, sum = 0;
-      for (int s = lane; s < spans; s += 32) largest = fmaxf(largest, __ldcg(weight_of(first + s, head)).x);
-      for (int offset = 16; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, offset));
-      for (int s = lane; s < spans; s += 32) {
-        const float2 weight = __ldcg(weight_of(first + s, head));
-        sum += weight.y * power_of_two(weight.x - largest);
-      }
-      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-      if (lane == 0) totals[head] = make_float2(largest, sum);
+      const float2 total = total_of(head);
+      if (threadIdx.x % 32 == 0) totals[head] = total;
     }
     __syncthreads();
-    const int fours = sizes.values / 4;
-    for (int i = threadIdx.x; i < heads * fours; i += kRowThreads) {
-      const int head = i / fours, d = i % fours * 4;
+    const int outputs = heads * (sizes.values / 4), parts = max(1, min(kRowWarps, kRowThreads / outputs));
+    for (int i = threadIdx.x; i < outputs * parts; i += kRowThreads) {
+      const int head = i % outputs / (sizes.values / 4), d = i % (sizes.values / 4) * 4;
       float4 value = {};
-#pragma unroll 8
-      for (int s = 0; s < spans; ++s) {
+#pragma unroll 16
+      for (int s = i / outputs; s < spans; s += parts) {
         const float factor = power_of_two(__ldcg(weight_of(first + s, head)).x - totals[head].x);
         const float4 part = __ldcg(reinterpret_cast<const float4*>(values_of(first + s, head) + d));
         value.x += part.x * factor, value.y += part.y * factor;
         value.z += part.z * factor, value.w += part.w * factor;
       }
-      const float inverse = 1 / totals[head].y;
-      __half2* to = reinterpret_cast<__half2*>(out(head) + d);
-      to[0] = __floats2half2_rn(value.x * inverse, value.y * inverse);
-      to[1] = __floats2half2_rn(value.z * inverse, value.w * inverse);
+      if (parts == 1)
+        write_out(i, value, totals);
+      else
+        sums[i] = value;
+    }
+    if (parts == 1) return;
+    __syncthreads();
+    for (int i = threadIdx.x; i < outputs; i += kRowThreads) {
+      float4 value = sums[i];
+      for (int part = 1; part < parts; ++part) {
+        const float4& more = sums[part * outputs + i];
+        value.x += more.x, value.y += more.y, value.z += more.z, value.w += more.w;
+      }
+      write_out(i, value, totals);
     }
   }
 
@@ -270,7 +304,7 @@ struct RowUnit {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-      unsigned* count = a.finished + row * kMergeUnits + unit;
+      unsigned* count = a.finished + row % kMergeRows * kMergeUnits + unit;
       *shared = atomicAdd(count, 1) == static_cast<unsigned>(spans) - 1;
       if (*shared) *count = 0;
       __threadfence();
@@ -282,7 +316,7 @@ struct RowUnit {
 
 template <class Type, int kSteps, bool kWhole>
 __global__ void __launch_bounds__(kRowThreads, 2) rows_kernel(const __grid_constant__ AttentionArguments a) {
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   __shared__ __align__(16) __half queries[kRowQueries * kMaxHeadSize];
   __shared__ float scratch[kRowWarps * kMaxHeadSize];
   __shared__ float2 totals[kRowQueries];
@@ -290,7 +324,7 @@ __global__ void __launch_bounds__(kRowThreads, 2) rows_kernel(const __grid_const
   start_next();
   // What the step is was there before its first kernel.
   const int group = a.heads / a.kv_heads;
-  const int items = *a.step.span_count * a.kv_heads * ((group + kRowQueries - 1) / kRowQueries);
+  const int items = a.step.span_range[1] * a.kv_heads * ((group + kRowQueries - 1) / kRowQueries);
   if (static_cast<int>(blockIdx.x) >= items) {
     if (blockIdx.x == 0) wait_for_input();  // or this kernel could end before the one before it
     return;
@@ -306,7 +340,7 @@ __global__ void __launch_bounds__(kRowThreads, 2) rows_kernel(const __grid_const
     unit.attend(queries, shared);
     __syncthreads();
     unit.merge_warps(shared);
-    if (unit.spans > 1 && unit.last_to_finish(&last)) unit.merge_spans(totals);
+    if (unit.spans > 1 && unit.last_to_finish(&last)) unit.merge_spans(totals, reinterpret_cast<float4*>(shared));
     __syncthreads();
     item += gridDim.x;
     if (item >= items) return;

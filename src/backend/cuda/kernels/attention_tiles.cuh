@@ -30,17 +30,27 @@ __global__ void __launch_bounds__(kWarps * 32) write_kernel(const __grid_constan
   __shared__ float heads[kWarps][kMaxHeadSize];
   start_next();
   wait_for_input();
-  const int row = blockIdx.y, unit = blockIdx.x * kWarps + threadIdx.x / 32;
-  if (a.step.row_pages[row] < 0 || a.step.row_spans[row + 1] > a.step.row_spans[row]) return;
-  if (blockIdx.x == 0) clear_padding(a, row);
+  const int row = blockIdx.y, first = a.keys_apart ? a.heads : 0;
+  const int unit = first + blockIdx.x * kWarps + threadIdx.x / 32;
+  if (a.step.row_pages[row] < 0) return;
+  if (!a.keys_apart) {
+    if (a.step.row_spans[row + 1] > a.step.row_spans[row]) return;
+    if (blockIdx.x == 0) clear_padding(a, row);
+  }
   if (unit >= a.heads + 2 * a.kv_heads) return;
   float* scratch = heads[threadIdx.x / 32];
+  const int position = a.step.positions[row];
+  const auto own_page = [&](int kv_head) {
+    const int page = a.step.pages[a.step.row_pages[row] + position / kPageTokens];
+    return head_in<Type>(a, page, kv_head, a.key_size, a.value_size);
+  };
   if (unit < a.heads) {
     write_query<0>(a, row, unit, scratch, a.queries + (int64_t{row} * a.heads + unit) * a.key_size);
   } else if (unit < a.heads + a.kv_heads) {
-    write_key<Type, 0>(a, row, unit - a.heads, scratch);
+    write_key<0>(a, row, unit - a.heads, scratch, own_page(unit - a.heads), position % kPageTokens);
   } else {
-    write_value<Type>(a, row, unit - a.heads - a.kv_heads);
+    const int head = unit - a.heads - a.kv_heads;
+    write_value<0>(a, row, head, own_page(head), position % kPageTokens);
   }
 }
 
@@ -174,7 +184,7 @@ __global__ void __launch_bounds__(kWarps * 32, kSteps <= 2 ? 3 : 1)
 
 template <class Type>
 void write_rows_of(Stream& stream, const AttentionArguments& a) {
-  const int units = a.heads + 2 * a.kv_heads;
+  const int units = (a.keys_apart ? 0 : a.heads) + 2 * a.kv_heads;
   const dim3 grid(static_cast<unsigned>((units + kWarps - 1) / kWarps), static_cast<unsigned>(a.rows));
   launch(stream, write_kernel<Type>, grid, kWarps * 32, 0, a);
 }

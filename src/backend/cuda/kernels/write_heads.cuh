@@ -20,13 +20,6 @@ __device__ CachedHead<Type> head_in(const AttentionArguments& a, int64_t page, i
   return {a.cache + page * a.page_bytes + kv_head * bytes, keys, values};
 }
 
-// The page of a row's own token.
-template <class Type>
-__device__ CachedHead<Type> own_page(const AttentionArguments& a, int row, int kv_head) {
-  const int page = a.step.pages[a.step.row_pages[row] + a.step.positions[row] / kPageTokens];
-  return head_in<Type>(a, page, kv_head, a.key_size, a.value_size);
-}
-
 // A query or key, normed, turned and scaled, by one warp. `unit`: query heads first, then key heads. `scratch`: a head.
 // kSize: the size of heads where it is known, else 0. Everything is asked for before anything is used. The whole warp
 // calls to(first, x), with 32 values at a time: x is the one at first + the lane's number.
@@ -84,20 +77,30 @@ __device__ void write_query(const AttentionArguments& a, int row, int head, floa
   });
 }
 
-template <class Type, int kSize>
-__device__ void write_key(const AttentionArguments& a, int row, int kv_head, float* scratch) {
-  const int slot = a.step.positions[row] % kPageTokens;
-  const auto page = own_page<Type>(a, row, kv_head);
+// Into slot `slot` of a page.
+template <int kSize, class Type>
+__device__ void write_key(const AttentionArguments& a, int row, int kv_head, float* scratch,
+                          const CachedHead<Type>& page, int slot) {
   write_turned<kSize>(a, row, a.heads + kv_head, scratch, [&](int first, float x) { page.store_key(slot, first, x); });
 }
 
-template <class Type>
-__device__ void write_value(const AttentionArguments& a, int row, int kv_head) {
-  const int keys = (a.heads + a.kv_heads) * a.key_size, slot = a.step.positions[row] % kPageTokens;
-  const float* from = a.qkv + int64_t{row} * (keys + a.kv_heads * a.value_size) + keys + kv_head * a.value_size;
-  const auto page = own_page<Type>(a, row, kv_head);
-  for (int first = 0; first < a.value_size; first += 32)
-    page.store_value(slot, first, from[min(first + static_cast<int>(threadIdx.x) % 32, a.value_size - 1)]);
+template <int kSize, class Type>
+__device__ void write_value(const AttentionArguments& a, int row, int kv_head, const CachedHead<Type>& page, int slot) {
+  constexpr int kValues = (kSize != 0 ? kSize : kMaxHeadSize) / 32;  // of a lane
+  const int lane = threadIdx.x % 32, size = kSize != 0 ? kSize : a.value_size;
+  const int keys = (a.heads + a.kv_heads) * (kSize != 0 ? kSize : a.key_size);
+  const float* from = a.qkv + int64_t{row} * (keys + a.kv_heads * size) + keys + kv_head * size;
+  float x[kValues];
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    if (32 * v >= size) break;
+    x[v] = from[min(lane + 32 * v, size - 1)];
+  }
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    if (32 * v >= size) break;
+    page.store_value(slot, 32 * v, x[v]);
+  }
 }
 
 // Halves past the heads of a row of the output, which a product reads: zero.
