@@ -117,6 +117,12 @@ def test_cache_types(run, environment, kind):
     assert b"Paris" in result.stdout
 
 
+def test_the_cpu_is_invariant(run):
+    ask = lambda *flags: run("-p", "The capital of France is", "--raw", "--temperature", "0", "-n", "4", *flags)
+    assert ask("--invariant").returncode == 0
+    assert ask("--invariant").stdout == ask().stdout
+
+
 def test_bad_input_is_refused(run, tmp_path):
     failed(run("-p", "Hi", "--temperature", "-1"), 2, "invalid_value")
     failed(run("-p", "Hi", "-n", "0"), 2, "usage")
