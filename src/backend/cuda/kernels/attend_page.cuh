@@ -136,12 +136,8 @@ __device__ void weigh(float (&scores)[4][4], Running<kSteps>& running, float (&f
   }
 }
 
-// The values of a page's tokens, each times its weight, are added to the running output. `valid`: as attend_page().
-template <int kSteps, bool kWhole>
-__device__ void add_values(const float (&weights)[4][4], const __half* values, const HeadSizes<kSteps, kWhole>& sizes,
-                           int valid, Running<kSteps>& running) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  uint32_t p[2][4];
+// Weights of sixteen tokens after another as the first operand of their products with values.
+__device__ inline void pack_weights(const float (&weights)[4][4], uint32_t (&p)[2][4]) {
 #pragma unroll
   for (int u = 0; u < 2; ++u) {
     p[u][0] = pack(weights[2 * u][0], weights[2 * u][1]);
@@ -149,6 +145,25 @@ __device__ void add_values(const float (&weights)[4][4], const __half* values, c
     p[u][2] = pack(weights[2 * u + 1][0], weights[2 * u + 1][1]);
     p[u][3] = pack(weights[2 * u + 1][2], weights[2 * u + 1][3]);
   }
+}
+
+template <int kSteps>
+__device__ void rescale(const float (&factors)[2], Running<kSteps>& running) {
+  if (!__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) return;  // rare once a few pages are seen
+#pragma unroll
+  for (int n = 0; n < kSteps * 8; ++n) {
+    running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
+    running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
+  }
+}
+
+// The values of a page's tokens, each times its weight, are added to the running output. `valid`: as attend_page().
+template <int kSteps, bool kWhole>
+__device__ void add_values(const float (&weights)[4][4], const __half* values, const HeadSizes<kSteps, kWhole>& sizes,
+                           int valid, Running<kSteps>& running) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  uint32_t p[2][4];
+  pack_weights(weights, p);
   const uint4 kept = kept_tokens(8 * t, valid);
 #pragma unroll
   for (int n = 0; n < kSteps * 8; ++n) {
@@ -171,13 +186,7 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
   score(q, keys, scores);
   if (!__all_sync(~0u, min(limits[0], limits[1]) >= kPageTokens)) mask_scores(limits, threadIdx.x % 4, scores);
   weigh(scores, running, factors);
-  if (__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) {  // rare once a few pages are seen
-#pragma unroll
-    for (int n = 0; n < kSteps * 8; ++n) {
-      running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
-      running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
-    }
-  }
+  rescale(factors, running);
   add_values(scores, values, sizes, valid, running);
 }
 

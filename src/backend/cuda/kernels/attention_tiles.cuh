@@ -3,26 +3,13 @@
 // Prompts: many rows of one sequence, 64 queries a block that share its pages. Instantiated by attention_*.cu for each
 // type of cache.
 
+#include "backend/cuda/kernels/attend_page_by_group.cuh"
 #include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/shared_pages.cuh"
 #include "backend/cuda/kernels/write_heads.cuh"
 
 namespace martlet::cuda {
 namespace {
-
-// Keys of a page in shared memory. Chunks of eight halves are swapped about inside a row so that no two lanes of a
-// quarter warp meet in a bank.
-struct SharedKeys {
-  const __half* keys;
-  int size, stride;
-  static __device__ int place(int token, int chunk) { return chunk ^ (token & 7); }
-  __device__ void load(int token, int first, uint32_t* out) const {
-    const uint4* row = reinterpret_cast<const uint4*>(keys + token * stride);
-    const int chunk = min(first, size - 16) / 8;
-    const uint4 a = row[place(token, chunk)], b = row[place(token, chunk + 1)];
-    out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
-    out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
-  }
-};
 
 // A warp a row and head of the rows that attend_tiles() handles. Heads in order: queries, keys, values.
 template <class Type>
@@ -54,82 +41,12 @@ __global__ void __launch_bounds__(kWarps * 32) write_kernel(const __grid_constan
   }
 }
 
-// Sixteen bytes on their way into shared memory.
-__device__ inline void copy_later(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from));
-}
-
-// Pages in shared memory as halves, keys in rows of `stride`. Where the cache has halves they come there themselves and
-// the next page comes beside the one that is read; else it comes as it is cached and is unpacked once all have read.
-template <class Type>
-struct SharedPages {
-  static constexpr bool kPlain = Type::kType == CacheType::f16;
-  __half* shared;
-  int key_size, value_size, stride;
-
-  __host__ __device__ static int stride_of(int key_size) { return (key_size + 63) / 64 * 64; }
-  __host__ __device__ static int halves(int key_size, int value_size) {
-    return kPageTokens * (stride_of(key_size) + value_size);
-  }
-  static int bytes(int key_size, int value_size) {
-    const int unpacked = halves(key_size, value_size) * static_cast<int>(sizeof(__half));
-    return unpacked + (kPlain ? unpacked : static_cast<int>(format_of(Type::kType).head_bytes(key_size, value_size)));
-  }
-
-  __device__ __half* keys(int p) const { return shared + (kPlain ? p % 2 * halves(key_size, value_size) : 0); }
-  __device__ __half* values(int p) const { return keys(p) + kPageTokens * stride; }
-  __device__ CachedHead<Type> packed() const {
-    return {reinterpret_cast<std::byte*>(shared + halves(key_size, value_size)), key_size, value_size};
-  }
-  // Where chunk i of a page's keys goes, eight halves.
-  __device__ __half* key_chunk(int p, int i) const {
-    const int token = i / (key_size / 8);
-    return keys(p) + token * stride + SharedKeys::place(token, i % (key_size / 8)) * 8;
-  }
-
-  __device__ void fetch(int p, const CachedHead<Type>& from) const {
-    if constexpr (kPlain) {
-      for (int i = threadIdx.x; i < kPageTokens * key_size / 8; i += blockDim.x)
-        copy_later(key_chunk(p, i), from.key(0) + i * 8);
-      for (int i = threadIdx.x; i < kPageTokens * value_size / 8; i += blockDim.x)
-        copy_later(values(p) + i * 8, from.value(0, 0) + i * 8);
-    } else {
-      const auto bytes = static_cast<int>(from.bytes());
-      for (int i = threadIdx.x * 16; i < bytes; i += blockDim.x * 16) copy_later(packed().data + i, from.data + i);
-    }
-    asm volatile("cp.async.commit_group;");
-  }
-
-  // Page p is there for all when this returns, and nobody reads the one before it any more.
-  __device__ void await(int p) const {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-    __syncthreads();
-    if constexpr (!kPlain) {
-      const CachedHead<Type> page = packed();
-      const int chunks = key_size / 16;
-      for (int i = threadIdx.x; i < kPageTokens * chunks; i += blockDim.x) {
-        uint32_t k[8];
-        page.load_key(i / chunks, i % chunks * 16, k);
-        *reinterpret_cast<uint4*>(key_chunk(p, 2 * i)) = {k[0], k[1], k[2], k[3]};
-        *reinterpret_cast<uint4*>(key_chunk(p, 2 * i + 1)) = {k[4], k[5], k[6], k[7]};
-      }
-      for (int i = threadIdx.x; i < kPageTokens / 8 * value_size; i += blockDim.x) {
-        const int value = i / 4, token = i % 4 * 8;
-        *reinterpret_cast<uint4*>(values(p) + i * 8) =
-            Type::halves(page.load_value(value, token), page.load_value_scales(value, token));
-      }
-      __syncthreads();
-    }
-  }
-};
-
 // 64 queries of one sequence's rows: query i belongs to row i / group and to query head i % group of the key head. The
 // block's warps read the same pages from shared memory, 16 queries each.
 template <class Type, int kSteps, bool kWhole>
 __global__ void __launch_bounds__(kWarps * 32, kSteps <= 2 ? 3 : 1)
     tiles_kernel(const __grid_constant__ AttentionArguments a) {
-  extern __shared__ __align__(16) __half pages_in[];
+  extern __shared__ __align__(1024) __half pages_in[];
   start_next();
   wait_for_input();
   const HeadSizes<kSteps, kWhole> sizes(a);
@@ -147,23 +64,37 @@ __global__ void __launch_bounds__(kWarps * 32, kSteps <= 2 ? 3 : 1)
     contexts[h] = a.step.positions[rows[h]] + 1;
     from[h] = a.queries + (int64_t{rows[h]} * a.heads + heads[h]) * sizes.keys;
   }
-  const auto q = load_queries<kSteps>(from[0], from[1], sizes.keys, t);
   const auto context_of = [&](int query) { return a.step.positions[tile.first_row + min(query, all - 1) / group] + 1; };
   const int mine = context_of(first + kQueries - 1), longest = context_of(tile.first_query + kTileQueries - 1);
   const int32_t* pages = a.step.pages + a.step.row_pages[tile.first_row];
-  const int stride = SharedPages<Type>::stride_of(sizes.keys);
-  const SharedPages<Type> shared{pages_in, sizes.keys, sizes.values, stride};
+  constexpr bool kGroups = has_warp_groups() && kWhole && kSteps <= 2;
+  using Shared = SharedPages<Type, kGroups>;
+  const int stride = Shared::stride_of(sizes.keys);
+  const Shared shared{pages_in, sizes.keys, sizes.values, stride};
   const auto fetch = [&](int p) { shared.fetch(p, head_in<Type>(a, pages[p], kv_head, sizes.keys, sizes.values)); };
   Running<kSteps> running;
-  fetch(0);
-  for (int p = 0; p * kPageTokens < longest; ++p) {
-    const int base = p * kPageTokens;
-    shared.await(p);
-    if (base + kPageTokens < longest) fetch(p + 1);
-    if (base < mine && first < all) {
-      attend_page(q, SharedKeys{shared.keys(p), sizes.keys, stride}, shared.values(p), sizes,
-                  {contexts[0] - base, contexts[1] - base}, mine - base, running);
+  const auto each_page = [&](const auto& attend) {
+    fetch(0);
+    for (int p = 0; p * kPageTokens < longest; ++p) {
+      const int base = p * kPageTokens;
+      shared.await(p);
+      if (base + kPageTokens < longest) fetch(p + 1);
+      attend(p, base, {contexts[0] - base, contexts[1] - base});
     }
+  };
+  if constexpr (kGroups) {
+    const GroupQueries<kSteps> q(from[0], from[1], t);
+    each_page([&](int p, int base, const int(&limits)[2]) {
+      if (base + kPageTokens > longest) shared.keep(p, longest - base);
+      attend_page_by_group(q, shared.keys(p), shared.values(p), limits, running);
+    });
+  } else {
+    const auto q = load_queries<kSteps>(from[0], from[1], sizes.keys, t);
+    each_page([&](int p, int base, const int(&limits)[2]) {
+      if (base >= mine || first >= all) return;
+      attend_page(q, SharedKeys{shared.keys(p), sizes.keys, stride}, shared.values(p), sizes, limits, mine - base,
+                  running);
+    });
   }
   finish_sums(running);
 #pragma unroll
@@ -192,7 +123,7 @@ void write_rows_of(Stream& stream, const AttentionArguments& a) {
 template <class Type>
 void attend_tiles_of(Stream& stream, const AttentionArguments& a, int32_t tiles) {
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(a.kv_heads));
-  const int bytes = SharedPages<Type>::bytes(a.key_size, a.value_size);
+  const int bytes = SharedPages<Type, false>::bytes(a.key_size, a.value_size);
   with_steps(a, [&](auto steps) {
     const bool whole = a.key_size == 64 * steps() && a.value_size == 64 * steps();
     const auto kernel = whole ? tiles_kernel<Type, steps(), true> : tiles_kernel<Type, steps(), false>;
