@@ -110,20 +110,20 @@ __device__ inline void mask_scores(const int (&limits)[2], int t, float (&scores
 
 // Scores become weights over the largest score so far, and are counted. What was summed over the largest before is to
 // be multiplied by `factors`.
-template <int kSteps>
-__device__ void weigh(float (&scores)[4][4], Running<kSteps>& running, float (&factors)[2]) {
+template <int kSteps, int kTiles>
+__device__ void weigh(float (&scores)[kTiles][4], Running<kSteps>& running, float (&factors)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float largest = running.largest[h];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fmaxf(scores[i][2 * h], scores[i][2 * h + 1]));
+    for (int i = 0; i < kTiles; ++i) largest = fmaxf(largest, fmaxf(scores[i][2 * h], scores[i][2 * h + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
     const float base = largest == -INFINITY ? 0 : largest;  // the query sees nothing yet
     factors[h] = power_of_two(running.largest[h] - base);
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kTiles; ++i) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& s = scores[i][2 * h + e];
@@ -137,9 +137,10 @@ __device__ void weigh(float (&scores)[4][4], Running<kSteps>& running, float (&f
 }
 
 // Weights of sixteen tokens after another as the first operand of their products with values.
-__device__ inline void pack_weights(const float (&weights)[4][4], uint32_t (&p)[2][4]) {
+template <int kSixteens>
+__device__ void pack_weights(const float (&weights)[2 * kSixteens][4], uint32_t (&p)[kSixteens][4]) {
 #pragma unroll
-  for (int u = 0; u < 2; ++u) {
+  for (int u = 0; u < kSixteens; ++u) {
     p[u][0] = pack(weights[2 * u][0], weights[2 * u][1]);
     p[u][1] = pack(weights[2 * u][2], weights[2 * u][3]);
     p[u][2] = pack(weights[2 * u + 1][0], weights[2 * u + 1][1]);

@@ -3,7 +3,7 @@
 // Prompts: many rows of one sequence, 64 queries a block that share its pages. Instantiated by attention_*.cu for each
 // type of cache.
 
-#include "backend/cuda/kernels/attend_page_by_group.cuh"
+#include "backend/cuda/kernels/attend_strip.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/shared_pages.cuh"
 #include "backend/cuda/kernels/write_heads.cuh"
@@ -41,6 +41,11 @@ __global__ void __launch_bounds__(kWarps * 32) write_kernel(const __grid_constan
   }
 }
 
+// Heads whose sizes the products of warp groups fit.
+constexpr bool takes_groups(int steps, bool whole) {
+  return whole && steps <= 2;
+}
+
 // 64 queries of one sequence's rows: query i belongs to row i / group and to query head i % group of the key head. The
 // block's warps read the same pages from shared memory, 16 queries each.
 template <class Type, int kSteps, bool kWhole>
@@ -54,53 +59,46 @@ __global__ void __launch_bounds__(kWarps * 32, kSteps <= 2 ? 3 : 1)
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int kv_head = blockIdx.y, group = a.heads / a.kv_heads, all = tile.rows * group;
   const int first = tile.first_query + threadIdx.x / 32 * kQueries;
-  int rows[2], heads[2], contexts[2];
-  const __half* from[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int query = min(first + g + 8 * h, all - 1);
-    rows[h] = tile.first_row + query / group;
-    heads[h] = kv_head * group + query % group;
-    contexts[h] = a.step.positions[rows[h]] + 1;
-    from[h] = a.queries + (int64_t{rows[h]} * a.heads + heads[h]) * sizes.keys;
-  }
+  const auto query_of = [&](int h) { return min(first + g + 8 * h, all - 1); };
+  const auto row_of = [&](int h) { return tile.first_row + query_of(h) / group; };
+  const auto head_of = [&](int h) { return kv_head * group + query_of(h) % group; };
+  const auto from = [&](int h) { return a.queries + (int64_t{row_of(h)} * a.heads + head_of(h)) * sizes.keys; };
+  const int contexts[2] = {a.step.positions[row_of(0)] + 1, a.step.positions[row_of(1)] + 1};
   const auto context_of = [&](int query) { return a.step.positions[tile.first_row + min(query, all - 1) / group] + 1; };
   const int mine = context_of(first + kQueries - 1), longest = context_of(tile.first_query + kTileQueries - 1);
   const int32_t* pages = a.step.pages + a.step.row_pages[tile.first_row];
-  constexpr bool kGroups = has_warp_groups() && kWhole && kSteps <= 2;
+  constexpr bool kGroups = has_warp_groups() && takes_groups(kSteps, kWhole);
   using Shared = SharedPages<Type, kGroups>;
-  const int stride = Shared::stride_of(sizes.keys);
-  const Shared shared{pages_in, sizes.keys, sizes.values, stride};
-  const auto fetch = [&](int p) { shared.fetch(p, head_in<Type>(a, pages[p], kv_head, sizes.keys, sizes.values)); };
+  const Shared shared{pages_in, sizes.keys, sizes.values, longest};
+  const auto page_at = [&](int i) { return head_in<Type>(a, pages[i], kv_head, sizes.keys, sizes.values); };
   Running<kSteps> running;
-  const auto each_page = [&](const auto& attend) {
-    fetch(0);
-    for (int p = 0; p * kPageTokens < longest; ++p) {
-      const int base = p * kPageTokens;
-      shared.await(p);
-      if (base + kPageTokens < longest) fetch(p + 1);
-      attend(p, base, {contexts[0] - base, contexts[1] - base});
+  const auto each_strip = [&](const auto& attend) {
+    shared.fetch(0, page_at);
+    for (int strip = 0; strip * Shared::kTokens < longest; ++strip) {
+      const int base = strip * Shared::kTokens;
+      shared.await(strip);
+      if (base + Shared::kTokens < longest) shared.fetch(strip + 1, page_at);
+      attend(strip, base, {contexts[0] - base, contexts[1] - base});
     }
   };
   if constexpr (kGroups) {
-    const GroupQueries<kSteps> q(from[0], from[1], t);
-    each_page([&](int p, int base, const int(&limits)[2]) {
-      if (base + kPageTokens > longest) shared.keep(p, longest - base);
-      attend_page_by_group(q, shared.keys(p), shared.values(p), limits, running);
+    GroupQueries<kSteps> q(from(0), from(1), t);
+    each_strip([&](int strip, int, const int(&limits)[2]) {
+      attend_strip(q, shared.keys(strip), shared.values(strip), limits, running);
     });
   } else {
-    const auto q = load_queries<kSteps>(from[0], from[1], sizes.keys, t);
-    each_page([&](int p, int base, const int(&limits)[2]) {
+    const auto q = load_queries<kSteps>(from(0), from(1), sizes.keys, t);
+    each_strip([&](int strip, int base, const int(&limits)[2]) {
       if (base >= mine || first >= all) return;
-      attend_page(q, SharedKeys{shared.keys(p), sizes.keys, stride}, shared.values(p), sizes, limits, mine - base,
-                  running);
+      const SharedKeys keys{shared.keys(strip), sizes.keys, Shared::stride_of(sizes.keys)};
+      attend_page(q, keys, shared.values(strip), sizes, limits, mine - base, running);
     });
   }
   finish_sums(running);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (first + g + 8 * h >= all) continue;
-    __half* out = a.out + int64_t{rows[h]} * a.stride + heads[h] * sizes.values;
+    __half* out = a.out + int64_t{row_of(h)} * a.stride + head_of(h) * sizes.values;
     const float inverse = 1 / running.sums[h];
 #pragma unroll
     for (int n = 0; n < kSteps * 8; ++n) {
@@ -123,10 +121,13 @@ void write_rows_of(Stream& stream, const AttentionArguments& a) {
 template <class Type>
 void attend_tiles_of(Stream& stream, const AttentionArguments& a, int32_t tiles) {
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(a.kv_heads));
-  const int bytes = SharedPages<Type, false>::bytes(a.key_size, a.value_size);
   with_steps(a, [&](auto steps) {
     const bool whole = a.key_size == 64 * steps() && a.value_size == 64 * steps();
     const auto kernel = whole ? tiles_kernel<Type, steps(), true> : tiles_kernel<Type, steps(), false>;
+    // Devices that launch kernels dependently may have warp groups.
+    const int bytes = stream.dependent && takes_groups(steps(), whole)
+                          ? SharedPages<Type, true>::bytes(a.key_size, a.value_size)
+                          : SharedPages<Type, false>::bytes(a.key_size, a.value_size);
     if (bytes > 48 << 10)
       stream.check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     launch(stream, kernel, grid, kWarps * 32, static_cast<size_t>(bytes), a);

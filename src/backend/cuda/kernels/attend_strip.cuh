@@ -1,6 +1,6 @@
 #pragma once
 
-// Attention of a warp group: as attend_page(), with products of all its four warps at once.
+// Attention of a warp group: as attend_page(), with products of all its four warps at once and 64 tokens of keys.
 
 #include "backend/cuda/kernels/attend_page.cuh"
 #include "backend/cuda/kernels/warp_group.cuh"
@@ -25,9 +25,9 @@ struct GroupQueries {
 };
 
 // Scores of tokens from limits[h] on: tile i has tokens 8i + 2t + e.
-__device__ inline void mask_group_scores(const int (&limits)[2], int t, float (&scores)[4][4]) {
+__device__ inline void mask_group_scores(const int (&limits)[2], int t, float (&scores)[8][4]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if (8 * i + 2 * t + c % 2 >= limits[c / 2]) scores[i][c] = -INFINITY;
@@ -35,25 +35,27 @@ __device__ inline void mask_group_scores(const int (&limits)[2], int t, float (&
   }
 }
 
-// One page of keys and values of 64 kSteps values, as SharedPages has them for groups. `limits`: tokens of the page
-// that query g and query g + 8 see; what lies behind all limits of the group has zeros as values.
+// 64 tokens of keys and values of 64 kSteps values each, as SharedPages has them for groups. `limits`: tokens that
+// query g and query g + 8 see.
 template <int kSteps>
-__device__ void attend_page_by_group(const GroupQueries<kSteps>& q, const __half* keys, const __half* values,
-                                     const int (&limits)[2], Running<kSteps>& running) {
-  float scores[4][4] = {}, factors[2];
-  begin_products();
+__device__ void attend_strip(GroupQueries<kSteps>& q, const __half* keys, const __half* values, const int (&limits)[2],
+                             Running<kSteps>& running) {
+  constexpr int kTokens = 64, kColumnChunks = kTokens * 8;  // chunks of 64 values of all keys
+  float scores[8][4] = {}, factors[2];
+  const uint64_t all_keys = operand_at(keys), all_values = operand_at(values);
+  begin_products(q.halves, scores);
 #pragma unroll
   for (int s = 0; s < 4 * kSteps; ++s)
-    multiply_group(scores, q.halves[s], operand_at<128>(keys + s / 4 * kPageTokens * 64 + s % 4 * 16), s > 0);
+    multiply_group(scores, q.halves[s], all_keys + s / 4 * kColumnChunks + s % 4 * 2, s > 0);
   finish_products(scores);
-  if (!__all_sync(~0u, min(limits[0], limits[1]) >= kPageTokens)) mask_group_scores(limits, threadIdx.x % 4, scores);
+  if (!__all_sync(~0u, min(limits[0], limits[1]) >= kTokens)) mask_group_scores(limits, threadIdx.x % 4, scores);
   weigh(scores, running, factors);
   rescale(factors, running);
-  uint32_t p[2][4];
+  uint32_t p[4][4];
   pack_weights(scores, p);
-  begin_products();
+  begin_products(p, running.out);
 #pragma unroll
-  for (int u = 0; u < 2; ++u) multiply_group(running.out, p[u], operand_at<64>(values + 16 * u));
+  for (int u = 0; u < 4; ++u) multiply_group(running.out, p[u], all_values + 2 * u, true);
   finish_products(running.out);
 }
 
