@@ -121,7 +121,7 @@ void run(benchmark::State& state, const Level* level, Shape shape, CacheType typ
 void register_all() {
   for (const Level* level : levels()) {
     if (!level->available()) continue;
-    for (int type = 1; type < kCacheTypes; ++type) {
+    for (int type = 1; type < kKeptTypes; ++type) {
       for (const Shape& shape : {Shape{9, 3, 64}, Shape{16, 8, 128}, Shape{32, 8, 128}}) {
         for (const int threads : {1, 2}) {
           const auto add = [&](const char* work, int32_t rows, int32_t depth) {

@@ -8,10 +8,9 @@
 
 namespace martlet {
 
-enum class CacheType : uint8_t { f32, f16, bf16, q8, q4 };
+enum class CacheType : uint8_t { f32, f16, bf16, q8, q4, fp8 };
 
-inline constexpr std::string_view kCacheTypeNames[] = {"f32", "f16", "bf16", "q8", "q4"};
-inline constexpr int kCacheTypes = static_cast<int>(std::size(kCacheTypeNames));
+inline constexpr std::string_view kCacheTypeNames[] = {"f32", "f16", "bf16", "q8", "q4", "fp8"};
 
 constexpr std::string_view name_of(CacheType type) {
   return kCacheTypeNames[static_cast<size_t>(type)];

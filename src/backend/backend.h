@@ -37,11 +37,6 @@ struct CacheGroup {
   int32_t layers = 0, kv_heads = 0, key_size = 0, value_size = 0;
   int32_t pages = 0;
   CacheType type = CacheType::f16;
-
-  // Values of one page of a paged group: keys and values of every layer.
-  int64_t page_values(int32_t page_tokens) const {
-    return int64_t{layers} * kv_heads * page_tokens * (key_size + value_size);
-  }
 };
 
 struct UploadOptions {
@@ -88,6 +83,8 @@ class Backend {
   virtual std::string device() const = 0;     // for people: instruction level and threads
   virtual int32_t page_tokens() const = 0;    // tokens a cache page holds
   virtual int32_t max_rows() const = 0;       // rows that one submit takes at most
+  // Whether open() takes caches of that type.
+  virtual bool keeps(CacheType) const { return true; }
   // Bytes that one page of such a group takes, exactly; nothing when they are beyond counting.
   virtual std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const = 0;
   // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache. For the plan; open()
@@ -142,5 +139,14 @@ class Backend {
   virtual Tensor activate(const Tensor& x, Activation activation) = 0;
   virtual Tensor gather_outputs(const Tensor& x) = 0;  // the rows of Batch::outputs
 };
+
+// Errors: `usage`, "unsupported_cache_type" when the backend does not keep that type.
+inline Status check_cache_type(const Backend& backend, CacheType type) {
+  if (backend.keeps(type)) return {};
+  return Error{
+      ErrorKind::usage, "unsupported_cache_type",
+      "the " + std::string(backend.name()) + " backend does not keep keys and values as " + std::string(name_of(type)),
+      "--cache-type"};
+}
 
 }  // namespace martlet

@@ -21,7 +21,7 @@ Result<std::unique_ptr<Backend>> make_cpu(const BackendOptions& options) {
 
 #ifdef MARTLET_CUDA
 Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
-  return make_cuda_backend({.max_rows = options.max_rows});
+  return make_cuda_backend({.max_rows = options.max_rows, .invariant = options.invariant});
 }
 constexpr Make kCuda = make_cuda;
 #else

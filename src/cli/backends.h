@@ -11,10 +11,15 @@ namespace martlet::cli {
 
 inline constexpr const char* kBackendHelp = "What computes: cpu, or cuda where the program was built for it";
 
+inline constexpr const char* kInvariantHelp =
+    "The same bits alone, in a batch, in any chunks of a prompt and with drafts: always so on the cpu, slower on cuda";
+
 struct BackendOptions {
   std::string name = "cpu";
   int32_t threads = 0;   // of the CPU backend; 0: one for each physical core that the process may use
   int32_t max_rows = 0;  // of one step
+  // A row's result has the same bits whatever shares its step. The CPU's always has.
+  bool invariant = false;
 };
 
 // Errors: `usage`, "unknown_backend" or "backend_not_built"; those of the backend.

@@ -17,7 +17,8 @@ namespace {
 Result<std::unique_ptr<Backend>> backend_for(const LoadOptions& options) {
   return make_backend({.name = options.backend,
                        .threads = options.threads,
-                       .max_rows = options.engine.prefill_chunk + options.engine.max_sequences});
+                       .max_rows = options.engine.prefill_chunk + options.engine.max_sequences,
+                       .invariant = options.invariant});
 }
 
 // What the caller asked for is not to blame when there is no usable one.

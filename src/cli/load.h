@@ -18,7 +18,8 @@ namespace martlet::cli {
 struct LoadOptions {
   std::string model;  // as the user wrote it; empty: the default model
   std::string backend = "cpu";
-  int32_t threads = 0;  // 0: one for each physical core that the process may use
+  bool invariant = false;  // a result has the same bits whatever shares its steps
+  int32_t threads = 0;     // 0: one for each physical core that the process may use
   EngineOptions engine;
 };
 

@@ -165,6 +165,7 @@ Action define_run(CLI::App& app) {
   add_sampling(app, *flags);
   add_memory_flags(app, flags->load.engine);
   app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
+  app.add_flag("--invariant", flags->load.invariant, kInvariantHelp);
   add_cache_type(app, flags->load.engine.cache_type);
   app.add_option("--threads", flags->load.threads, "Worker threads; 0: one for each physical core")
       ->check(CLI::Range(0, 1024));

@@ -71,6 +71,7 @@ void define_model_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0.0, 60'000.0))
       ->capture_default_str();
   app.add_option("--backend", flags.load.backend, kBackendHelp)->capture_default_str();
+  app.add_flag("--invariant", flags.load.invariant, kInvariantHelp);
   add_cache_type(app, flags.load.engine.cache_type);
   app.add_option("--threads", flags.load.threads, "Compute threads; 0: one for each physical core")
       ->check(CLI::Range(0, 1024))

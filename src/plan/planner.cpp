@@ -142,6 +142,7 @@ namespace {
 
 Result<Plan> plan_exactly(const ModelNeeds& model, const Backend& backend, const Ceiling& ceiling,
                           const PlanOptions& options) {
+  MARTLET_TRY(check_cache_type(backend, options.cache_type));
   const int64_t page = backend.page_tokens();
   Wish wish = wish_of(model.h, options);
   if (!countable(wish.context, std::max(options.max_sequences, options.streams), page)) return overflow();

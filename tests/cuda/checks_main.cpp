@@ -1,4 +1,5 @@
-// gpu_checks [copies] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]: runs the
+// gpu_checks [copies] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]
+// [invariant MODEL]: runs the
 // checks that are named, those behind `copies` with memory for copies of weights.
 
 #include <cstdlib>
@@ -31,7 +32,7 @@ int main(int count, char** arguments) {
       copies = true;
       continue;
     }
-    const auto cuda = value_of(make_cuda_backend());
+    const auto cuda = value_of(make_cuda_backend({.invariant = what == "invariant"}));
     if (copies) cuda->spare(*cuda->device_memory() / 2);
     const auto next = [&]() -> std::string { return ++i < count ? arguments[i] : ""; };
     if (what == "linear") {
@@ -44,9 +45,13 @@ int main(int count, char** arguments) {
       gpu::check_golden(next(), *cuda, tally);
     } else if (what == "reference") {
       const std::string model = next();
-      gpu::check_reference(model, next(), *cuda, tally);
+      const std::string reference = next();
+      for (const CacheType type : {CacheType::f16, CacheType::bf16, CacheType::q8, CacheType::fp8})
+        gpu::check_reference(model, reference, type, *cuda, tally);
     } else if (what == "model") {
       gpu::check_model(next(), *fast, *cuda, tally);
+    } else if (what == "invariant") {
+      gpu::check_invariance(next(), *cuda, tally);
     } else {
       std::printf("unknown check\n");
       return 2;

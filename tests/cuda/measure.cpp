@@ -1,7 +1,8 @@
 // gpu_measure MODEL [prefill=512,4096] [decode=1,8] [depth=0,8192] [generate=64] [copies=1] [temperature=0,80]
-// [top_k=40] [top_p=95]: speed of one model, as one JSON object. Decoding is measured at each temperature, in
-// hundredths as top_p; top_k and top_p count above 0.
+// [top_k=40] [top_p=95] [cache=f16] [invariant=0]: speed of one model, as one JSON object. Decoding is measured at each
+// temperature, in hundredths as top_p; top_k and top_p count above 0.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,12 +23,17 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-std::vector<int32_t> option(int count, char** arguments, const char* name, const char* otherwise) {
+std::string text_of(int count, char** arguments, const char* name, const char* otherwise) {
   std::string text = otherwise;
   for (int i = 2; i < count; ++i) {
     if (std::strncmp(arguments[i], name, std::strlen(name)) == 0 && arguments[i][std::strlen(name)] == '=')
       text = arguments[i] + std::strlen(name) + 1;
   }
+  return text;
+}
+
+std::vector<int32_t> option(int count, char** arguments, const char* name, const char* otherwise) {
+  const std::string text = text_of(count, arguments, name, otherwise);
   std::vector<int32_t> out;
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ',');) out.push_back(std::atoi(part.c_str()));
@@ -49,13 +55,19 @@ int main(int count, char** arguments) {
   for (const int32_t prompt : prompts) tokens = std::max(tokens, prompt), rows = std::max(rows, prompt);
   for (const int32_t batch : batches) sequences = std::max(sequences, batch);
   const auto file = value_of(ModelFile::open(arguments[1]));
-  const auto backend = value_of(make_cuda_backend({.max_rows = rows}));
+  const auto backend =
+      value_of(make_cuda_backend({.max_rows = rows, .invariant = option(count, arguments, "invariant", "0")[0] != 0}));
   backend->spare(option(count, arguments, "copies", "1")[0] ? *backend->device_memory() / 2 : 0);
+  const auto named = std::ranges::find(kCacheTypeNames, text_of(count, arguments, "cache", "f16"));
+  const auto cache = static_cast<CacheType>(named - std::begin(kCacheTypeNames));
   const auto begin = Clock::now();
-  const auto runner = value_of(cli::BenchRunner::open(file, *backend, sequences, tokens, CacheType::f16));
+  const auto runner = value_of(cli::BenchRunner::open(file, *backend, sequences, tokens, cache));
   const double load = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("{\"model\": \"%s\", \"device\": \"%s\", \"load_s\": %.3f, \"bytes_per_token\": %lld,\n \"prefill\": [",
-              arguments[1], backend->device().c_str(), load, static_cast<long long>(bytes_read_per_token(*file)));
+  std::printf(
+      "{\"model\": \"%s\", \"cache\": \"%s\", \"device\": \"%s\", \"load_s\": %.3f, \"bytes_per_token\": %lld,\n "
+      "\"prefill\": [",
+      arguments[1], std::string(name_of(cache)).c_str(), backend->device().c_str(), load,
+      static_cast<long long>(bytes_read_per_token(*file)));
   const char* comma = "";
   for (const int32_t prompt : prompts) {
     if (prompt == 0) continue;

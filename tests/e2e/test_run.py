@@ -117,11 +117,18 @@ def test_cache_types(run, environment, kind):
     assert b"Paris" in result.stdout
 
 
+def test_the_cpu_is_invariant(run):
+    ask = lambda *flags: run("-p", "The capital of France is", "--raw", "--temperature", "0", "-n", "4", *flags)
+    assert ask("--invariant").returncode == 0
+    assert ask("--invariant").stdout == ask().stdout
+
+
 def test_bad_input_is_refused(run, tmp_path):
     failed(run("-p", "Hi", "--temperature", "-1"), 2, "invalid_value")
     failed(run("-p", "Hi", "-n", "0"), 2, "usage")
     failed(run("-p", "Hi", "--context", "-1"), 2, "usage")
     failed(run("-p", "Hi", "--cache-type", "q5"), 2, "usage")
+    failed(run("-p", "Hi", "--cache-type", "fp8"), 2, "unsupported_cache_type")
     failed(run("--raw"), 2, "empty_prompt")
     failed(run("-p", "Hi", "--raw", "--system", "x"), 2, "usage")
     failed(run("-p", "Hi", stdin=b"\xff\xfe"), 2, "invalid_utf8")

@@ -92,6 +92,7 @@ Result<ModelId> CpuBackend::open(std::span<const CacheGroup> groups) {
   for (const CacheGroup& group : groups) {
     if (group.kind != CacheGroup::Kind::paged)
       return Error{ErrorKind::model, "unsupported_cache", "the CPU backend keeps no states of recurrent layers", ""};
+    MARTLET_TRY(check_cache_type(*this, group.type));
     MARTLET_ASSIGN(PagedCache cache, PagedCache::create(group));
     model->caches.push_back(std::move(cache));
     if (!reserve(&Worker::attention, attention_scratch_bytes(group.key_size, group.value_size))) return out_of_memory();

@@ -34,6 +34,7 @@ class CpuBackend final : public Backend {
   std::string device() const override;
   int32_t page_tokens() const override { return kPageTokens; }
   int32_t max_rows() const override { return max_rows_; }
+  bool keeps(CacheType type) const override { return static_cast<int>(type) < kKeptTypes; }
   std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
     return cpu::cache_page_bytes(group);
   }

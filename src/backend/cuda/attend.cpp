@@ -59,9 +59,9 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   a.turns = turns(attention);
   a.pairs = a.turns ? static_cast<int32_t>(stored(attention.rope_frequencies).columns) : 0;
   a.interleaved = attention.rope_interleaved;
-  a.page_halves = group.page_values(kPageTokens);
-  a.cache = model_->cache.as<__half>() +
-            int64_t{attention.layer} * group.kv_heads * kPageTokens * (group.key_size + group.value_size);
+  a.type = group.type;
+  a.page_bytes = model_->page_bytes;
+  a.cache = model_->cache.data() + attention.layer * (a.page_bytes / group.layers);
   Tensor out = memory_.halves(rows_, int64_t{a.heads} * a.value_size, 1);
   a.out = buffer_of(out).halves.as<__half>();
   a.stride = buffer_of(out).stride;
@@ -73,7 +73,13 @@ Tensor CudaBackend::attend(const Tensor& qkv, const Attention& attention) {
   }
   a.partials = partials_.as<float>();
   a.finished = finished_.as<unsigned>();
-  if (capturing_ || input_.spans() > 0) attend_rows(stream_, a, kBlocksEach * multiprocessors_);
+  a.keys_apart = invariant_;
+  if (a.keys_apart) write_rows(stream_, a);
+  const int32_t ranges = capturing_ ? 1 : input_.ranges();
+  for (int32_t range = 0; range < ranges; ++range) {
+    a.step = input_.rows(range);
+    attend_rows(stream_, a, kBlocksEach * multiprocessors_);
+  }
   if (capturing_ || !input_.shares_keys()) return out;
   if (const Status sent = input_.send_tiles(a.heads / a.kv_heads, stream_.handle); !sent) {
     status_ = sent;

@@ -110,15 +110,21 @@ int64_t CudaBackend::step_bytes() const {
   return workspace_bytes(max_rows_, {.residual = std::max(widest, int64_t{64}), .vocabulary = vocabulary}) + (1 << 20);
 }
 
+std::optional<int64_t> CudaBackend::cache_page_bytes(const CacheGroup& group) const {
+  const auto head = static_cast<uint64_t>(format_of(group.type).head_bytes(group.key_size, group.value_size));
+  const Checked bytes =
+      Checked(static_cast<uint64_t>(group.layers)) * Checked(static_cast<uint64_t>(group.kv_heads)) * head;
+  if (!bytes.within(uint64_t{1} << 62)) return std::nullopt;
+  return static_cast<int64_t>(*bytes.get());
+}
+
 Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {
   if (groups.size() != 1)
     return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend takes one kind of attention a model", ""};
   const CacheGroup& group = groups[0];
   if (group.kind != CacheGroup::Kind::paged)
     return Error{ErrorKind::model, "unsupported_cache", "the CUDA backend keeps no states of recurrent layers", ""};
-  if (group.type != CacheType::f16)
-    return Error{ErrorKind::usage, "unsupported_cache_type", "the CUDA backend keeps keys and values as f16",
-                 "--cache-type"};
+  MARTLET_TRY(check_cache_type(*this, group.type));
   if (group.layers < 1 || group.kv_heads < 1 || group.kv_heads > kMergeUnits || group.pages < 1 ||
       group.key_size < 16 || group.key_size % 16 != 0 || group.key_size > kMaxHeadSize || group.value_size < 16 ||
       group.value_size % 16 != 0 || group.value_size > kMaxHeadSize) {
@@ -127,8 +133,9 @@ Result<ModelId> CudaBackend::open(std::span<const CacheGroup> groups) {
   }
   auto model = std::make_unique<OpenModel>();
   model->group = group;
-  const Checked bytes = Checked(static_cast<uint64_t>(model->page_bytes())) * static_cast<uint64_t>(group.pages);
-  if (!bytes.within(uint64_t{1} << 62))
+  model->page_bytes = cache_page_bytes(group).value_or(0);
+  const Checked bytes = Checked(static_cast<uint64_t>(model->page_bytes)) * static_cast<uint64_t>(group.pages);
+  if (model->page_bytes == 0 || !bytes.within(uint64_t{1} << 62))
     return Error{ErrorKind::memory, "out_of_device_memory", "the cache cannot be counted; use a smaller context", ""};
   MARTLET_ASSIGN(model->cache, Memory::allocate(Place::device, static_cast<int64_t>(*bytes.get())));
   // What no token has been written to is masked, but must not hold NaN where a mask multiplies.
@@ -193,6 +200,7 @@ void CudaBackend::drop_graphs() {
 // Halves of the matrices that products read, as far as spare memory reaches: products of many rows then need no
 // unpacking. The one of logits has most rows and is read for few: it comes last.
 Status CudaBackend::make_copies(ModelId model) {
+  if (invariant_) return {};  // the library is not used
   std::vector<StoredWeight*> wanted;
   for (auto& weight : weights_) {
     if (weight && weight->model == model && wants_copy(*weight)) wanted.push_back(&*weight);
@@ -217,6 +225,7 @@ Status CudaBackend::make_copies(ModelId model) {
 }
 
 std::string CudaBackend::remark() const {
+  if (invariant_) return {};
   int32_t wanted = 0, made = 0;
   for (const auto& weight : weights_) {
     if (!weight || !wants_copy(*weight)) continue;
@@ -235,7 +244,7 @@ Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {
   MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, 2 * int64_t{model.group.pages}));
   drop_if(moved);
   expect({});
-  input_.fill({}, {}, 1);
+  input_.fill({}, {}, 1, false);
   try {
     // A step of nothing but padding first: it loads kernels, finds the sizes of what captured steps share and which
     // weights products read.
@@ -320,12 +329,11 @@ Status CudaBackend::replay(OpenModel& model, size_t bucket, int32_t rows, Functi
 }
 
 void CudaBackend::copy_pages(const OpenModel& model, std::span<const PageCopy> copies) {
-  const CacheGroup& group = model.group;
-  const int64_t halves = group.page_values(kPageTokens);
+  // Whole pages: what lies behind a copy's tokens is never read before it is written.
   for (const PageCopy& copy : copies) {
-    __half* cache = model.cache.as<__half>();
-    copy_page(stream_, cache + copy.from * halves, cache + copy.to * halves, copy.tokens, group.key_size,
-              group.value_size, group.layers * group.kv_heads);
+    std::byte* cache = model.cache.data();
+    stream_.check(cudaMemcpyAsync(cache + copy.to * model.page_bytes, cache + copy.from * model.page_bytes,
+                                  static_cast<size_t>(model.page_bytes), cudaMemcpyDeviceToDevice, stream_.handle));
   }
 }
 
@@ -336,7 +344,7 @@ Status CudaBackend::queue(OpenModel& model, const Batch& batch, FunctionRef<Outp
   drop_if(moved);
   const std::optional<size_t> bucket = bucket_of(batch);
   const int32_t rows = batch.rows(), outputs = static_cast<int32_t>(batch.outputs.size());
-  input_.fill(batch, tokens_, bucket ? kRowBuckets[*bucket] : rows);
+  input_.fill(batch, tokens_, bucket ? kRowBuckets[*bucket] : rows, invariant_ && !bucket);
   MARTLET_TRY(input_.send(stream_.handle));
   copy_pages(model, batch.copies);
   if (bucket) {
@@ -376,19 +384,19 @@ Outputs& CudaBackend::outputs([[maybe_unused]] Ticket ticket) {
 }
 
 int64_t CudaBackend::page_bytes(ModelId model, int32_t) const {
-  return models_[static_cast<size_t>(model)]->page_bytes();
+  return models_[static_cast<size_t>(model)]->page_bytes;
 }
 
 void CudaBackend::read_page(ModelId model, int32_t, Page page, std::span<std::byte> out) {
   const OpenModel& open = *models_[static_cast<size_t>(model)];
-  stream_.check(cudaMemcpyAsync(out.data(), open.cache.data() + page * open.page_bytes(), out.size(),
+  stream_.check(cudaMemcpyAsync(out.data(), open.cache.data() + page * open.page_bytes, out.size(),
                                 cudaMemcpyDeviceToHost, stream_.handle));
   stream_.check(cudaStreamSynchronize(stream_.handle));
 }
 
 void CudaBackend::write_page(ModelId model, int32_t, Page page, std::span<const std::byte> bytes) {
   const OpenModel& open = *models_[static_cast<size_t>(model)];
-  stream_.check(cudaMemcpyAsync(open.cache.data() + page * open.page_bytes(), bytes.data(), bytes.size(),
+  stream_.check(cudaMemcpyAsync(open.cache.data() + page * open.page_bytes, bytes.data(), bytes.size(),
                                 cudaMemcpyHostToDevice, stream_.handle));
   stream_.check(cudaStreamSynchronize(stream_.handle));
 }

@@ -48,7 +48,7 @@ bool CudaBackend::has_halves(const StoredWeight& weight) const {
 }
 
 bool CudaBackend::by_library(const StoredWeight& weight, int64_t rows) const {
-  return rows > kRowsBeforeUnpacking || (rows > kFewRows && has_halves(weight));
+  return !invariant_ && (rows > kRowsBeforeUnpacking || (rows > kFewRows && has_halves(weight)));
 }
 
 // Rows first_row .. of the product into y.

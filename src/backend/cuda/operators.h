@@ -31,7 +31,7 @@ static_assert(kRowBuckets.back() <= kChosenRows);
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(const CudaOptions& options) : max_rows_(options.max_rows) {}
+  explicit CudaBackend(const CudaOptions& options) : max_rows_(options.max_rows), invariant_(options.invariant) {}
   ~CudaBackend() override;
   Status start();
 
@@ -39,9 +39,8 @@ class CudaBackend final : public Backend {
   std::string device() const override { return device_name_; }
   int32_t page_tokens() const override { return kPageTokens; }
   int32_t max_rows() const override { return max_rows_; }
-  std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
-    return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half));
-  }
+  bool keeps(CacheType type) const override { return format_of(type).element_bytes > 0; }
+  std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override;
   int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override;
   int64_t weight_bytes(const TensorView& view) const override { return device_bytes(view); }
   std::optional<int64_t> device_memory() const override;
@@ -82,9 +81,9 @@ class CudaBackend final : public Backend {
   };
   struct OpenModel {
     CacheGroup group;
+    int64_t page_bytes = 0;
     Memory cache;
     std::array<Graph, kRowBuckets.size()> graphs;
-    int64_t page_bytes() const { return group.page_values(kPageTokens) * static_cast<int64_t>(sizeof(__half)); }
   };
   // Where a product of the library goes over `scale`, rows as wide as the weight has; `beta` times what is there stays.
   struct LibrarySums {
@@ -127,6 +126,8 @@ class CudaBackend final : public Backend {
   const __half* halves(const Tensor& tensor);
   void multiply(const Product& product, int64_t first_row, int64_t rows, float* y);
   LinearArguments few_rows(const Product& product, int64_t first_row, int64_t rows);
+  // Whether an operator that can be fused with the product is, which a few rows at a time may take.
+  bool fuses(const Product& product, int64_t rows) const { return product && (rows <= kFewRows || invariant_); }
   void multiply_by_library(const Product& product, int64_t first_row, int64_t rows, float* y);
   void multiply_segments(const Product& product, int64_t first_row, int64_t rows, const LibrarySums& y);
   void multiply_segment(const StoredSegment& segment, const __half* x, int64_t rows, float scale, int64_t y_columns,
@@ -145,6 +146,7 @@ class CudaBackend final : public Backend {
   Status choose_from_rows(const float* logits, int64_t columns, int64_t first, std::span<const size_t> whole);
 
   const int32_t max_rows_;
+  const bool invariant_;
   std::string device_name_;
   int32_t multiprocessors_ = 0, shared_bytes_ = 0;  // of the device; that a block may have
   Stream stream_;

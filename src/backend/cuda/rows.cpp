@@ -24,7 +24,7 @@ Tensor CudaBackend::embed(Weight table) {
 
 Tensor CudaBackend::norm(const Tensor& x, const Norm& norm) {
   assert(norm.kind == Norm::Kind::rms && x.columns == stored(norm.weight).columns);
-  if (buffer_of(x).product && x.rows <= kFewRows) return norm_of_product(x, norm);
+  if (fuses(buffer_of(x).product, x.rows)) return norm_of_product(x, norm);
   const float* from = values(x);
   Tensor out = memory_.halves(x.rows, x.columns, 1);
   Buffer& to = buffer_of(out);
@@ -36,20 +36,23 @@ Tensor CudaBackend::norm(const Tensor& x, const Norm& norm) {
 // The product leaves its sums of squares, and its values times the norm's weight; whoever reads those scales them.
 Tensor CudaBackend::norm_of_product(const Tensor& x, const Norm& norm) {
   Buffer& from = buffer_of(x);
-  LinearArguments arguments = few_rows(from.product, 0, x.rows);
+  const int32_t tiles = stored(from.product.weight).tiles;
   Block values = memory_.take(x.rows * x.columns * static_cast<int64_t>(sizeof(float)));
   Tensor out = memory_.halves(x.rows, x.columns, kNormScale);
   Buffer& to = buffer_of(out);
-  to.squares = memory_.take(x.rows * arguments.tiles * static_cast<int64_t>(sizeof(float)));
-  to.square_tiles = arguments.tiles;
+  to.squares = memory_.take(x.rows * tiles * static_cast<int64_t>(sizeof(float)));
+  to.square_tiles = tiles;
   to.epsilon = norm.epsilon;
-  arguments.y = values.as<float>();
-  arguments.norm_weight = vector(norm.weight);
-  arguments.normed = to.halves.as<__half>();
-  arguments.normed_stride = to.stride;
-  arguments.normed_scale = to.scale;
-  arguments.squares_out = to.squares.as<float>();
-  linear_rows(stream_, arguments);
+  for (int64_t at = 0; at < x.rows; at += kFewRows) {
+    LinearArguments arguments = few_rows(from.product, at, std::min<int64_t>(kFewRows, x.rows - at));
+    arguments.y = values.as<float>() + at * x.columns;
+    arguments.norm_weight = vector(norm.weight);
+    arguments.normed = to.halves.as<__half>() + at * to.stride;
+    arguments.normed_stride = to.stride;
+    arguments.normed_scale = to.scale;
+    arguments.squares_out = to.squares.as<float>() + at * tiles;
+    linear_rows(stream_, arguments);
+  }
   from.values = std::move(values);
   from.product = {};
   return out;
@@ -59,20 +62,21 @@ Tensor CudaBackend::activate(const Tensor& x, Activation activation) {
   assert(activation == Activation::silu_gated && x.columns % 2 == 0);
   const int64_t columns = x.columns / 2;
   const Product& product = buffer_of(x).product;
-  const auto fuses = [&] {
-    if (!product || product.residual || x.rows > kFewRows) return false;
+  const auto gate_and_up = [&] {
     const auto& segments = stored(product.weight).segments;
     return segments.size() == 2 && segments[0].device.rows == segments[1].device.rows &&
            segments[0].device.format == segments[1].device.format;
   };
-  if (fuses()) {
-    LinearArguments arguments = few_rows(product, 0, x.rows);
+  if (fuses(product, x.rows) && !product.residual && gate_and_up()) {
     Tensor out = memory_.halves(x.rows, columns, kWideScale);
     Buffer& to = buffer_of(out);
-    arguments.gated = to.halves.as<__half>();
-    arguments.gated_stride = to.stride;
-    arguments.gated_scale = to.scale;
-    linear_rows(stream_, arguments);
+    for (int64_t at = 0; at < x.rows; at += kFewRows) {
+      LinearArguments arguments = few_rows(product, at, std::min<int64_t>(kFewRows, x.rows - at));
+      arguments.gated = to.halves.as<__half>() + at * to.stride;
+      arguments.gated_stride = to.stride;
+      arguments.gated_scale = to.scale;
+      linear_rows(stream_, arguments);
+    }
     return out;
   }
   const auto finish = [&](auto* from, float scale) {
@@ -92,7 +96,10 @@ Tensor CudaBackend::activate(const Tensor& x, Activation activation) {
 }
 
 Tensor CudaBackend::gather_outputs(const Tensor& x) {
-  if (all_rows_are_outputs_) return x;
+  if (all_rows_are_outputs_) {
+    if (invariant_) values(x);  // as rows that are gathered: the norm that follows is not fused
+    return x;
+  }
   const float* from = values(x);
   Tensor out = memory_.floats(output_rows_, x.columns);
   gather(stream_, from, input_.outputs(), output_rows_, static_cast<int32_t>(x.columns),

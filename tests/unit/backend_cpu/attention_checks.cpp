@@ -272,7 +272,7 @@ std::vector<AttentionCase> attention_cases() {
   };
   constexpr Length kLengths[] = {{1, 1}, {32, 1}, {33, 2}, {70, 40}, {256, 1}, {600, 1}, {515, 9}};
   std::vector<AttentionCase> out;
-  for (int type = 0; type < kCacheTypes; ++type) {
+  for (int type = 0; type < kKeptTypes; ++type) {
     size_t i = 0;
     for (const Shape& s : kShapes) {
       for (const Length& length : kLengths) {
@@ -295,7 +295,7 @@ int64_t run_all_attention_checks(void (*report)(const std::string& text)) {
   for (const AttentionCase& c : attention_cases()) note(check_against_doubles(c));
   for (const Level* level : levels()) {
     if (!level->available()) continue;
-    for (int type = 0; type < kCacheTypes; ++type) note(check_encoding(static_cast<CacheType>(type), *level));
+    for (int type = 0; type < kKeptTypes; ++type) note(check_encoding(static_cast<CacheType>(type), *level));
   }
   return checks;
 }

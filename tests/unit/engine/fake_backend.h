@@ -80,6 +80,7 @@ class FakeBackend final : public Backend {
   std::string device() const override { return "none"; }
   int32_t page_tokens() const override { return page_tokens_; }
   int32_t max_rows() const override { return 1 << 16; }
+  bool keeps(CacheType type) const override { return type != CacheType::fp8; }
   std::optional<int64_t> cache_page_bytes(const CacheGroup& g) const override {
     const Checked heads = Checked(static_cast<uint64_t>(g.layers)) * Checked(static_cast<uint64_t>(g.kv_heads));
     const Checked bytes =

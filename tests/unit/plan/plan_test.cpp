@@ -157,6 +157,14 @@ TEST_F(Planning, ASmallerCacheTypeHoldsMoreTokens) {
   EXPECT_NE(bytes->parts.back().note.find("q8"), std::string::npos);
 }
 
+TEST_F(Planning, ACacheTypeThatTheBackendDoesNotKeepIsRefused) {
+  const auto p = plan(1 << 30, {.cache_type = CacheType::fp8});
+  ASSERT_FALSE(p);
+  EXPECT_EQ(p.error().kind, ErrorKind::usage);
+  EXPECT_EQ(p.error().code, "unsupported_cache_type");
+  EXPECT_NE(p.error().text.find("fake backend does not keep keys and values as fp8"), std::string::npos);
+}
+
 TEST_F(Planning, G1_RefusalListsNeedHaveAndFlags) {
   const auto p = plan(120 * kMiB);
   ASSERT_FALSE(p);

@@ -38,6 +38,7 @@ struct CacheFormat {
 };
 inline constexpr CacheFormat kCacheFormats[] = {
     {4, 1, 0, false}, {2, 1, 0, false}, {2, 1, 0, false}, {1, 1, 32, false}, {1, 2, 32, true}};
+inline constexpr int kKeptTypes = static_cast<int>(std::size(kCacheFormats));  // the first ones of CacheType
 constexpr const CacheFormat& format_of(CacheType type) {
   return kCacheFormats[static_cast<size_t>(type)];
 }
@@ -77,7 +78,7 @@ struct CacheKernels {  // for one cache type
 };
 
 struct AttentionKernels {
-  CacheKernels cached[kCacheTypes];
+  CacheKernels cached[kKeptTypes];
 
   // scores[0 .. count) become exp(score - largest); what follows up to a multiple of 16 is overwritten.
   Softmax (*soften)(float* scores, int64_t count);

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "backend/cuda/kernels/attention.h"
-#include "backend/cuda/kernels/unpack.cuh"
+#include "backend/cuda/kernels/cached.cuh"
 
 namespace martlet::cuda {
 
@@ -42,14 +42,6 @@ __device__ inline void load_half_row(const __half* row, int size, int first, uin
     a = *reinterpret_cast<const uint4*>(row + first);
     b = *reinterpret_cast<const uint4*>(row + first + 8);
   }
-  out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
-  out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
-}
-
-// Sixteen halves of a key. What lies past its end is that of other values: queries are zero there.
-__device__ inline void load_key(const __half* row, int size, int first, uint32_t* out) {
-  const uint4* from = reinterpret_cast<const uint4*>(row + min(first, size - 16));
-  const uint4 a = from[0], b = from[1];
   out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
   out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
 }
@@ -96,7 +88,7 @@ __device__ inline uint32_t pack(float a, float b) {
   return as_bits(__floats2half2_rn(a, b));
 }
 
-// Which bits of eight tokens count: what lies from `valid` on may be anything, also NaN.
+// Which bits of eight tokens' halves count: what lies from `valid` on may be anything, also NaN.
 __device__ inline uint4 kept_tokens(int first, int valid) {
   const auto pair = [&](int i) { return first + i + 1 < valid ? ~0u : first + i < valid ? 0xffffu : 0u; };
   return {pair(0), pair(2), pair(4), pair(6)};
@@ -118,20 +110,20 @@ __device__ inline void mask_scores(const int (&limits)[2], int t, float (&scores
 
 // Scores become weights over the largest score so far, and are counted. What was summed over the largest before is to
 // be multiplied by `factors`.
-template <int kSteps>
-__device__ void weigh(float (&scores)[4][4], Running<kSteps>& running, float (&factors)[2]) {
+template <int kSteps, int kTiles>
+__device__ void weigh(float (&scores)[kTiles][4], Running<kSteps>& running, float (&factors)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float largest = running.largest[h];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fmaxf(scores[i][2 * h], scores[i][2 * h + 1]));
+    for (int i = 0; i < kTiles; ++i) largest = fmaxf(largest, fmaxf(scores[i][2 * h], scores[i][2 * h + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
     const float base = largest == -INFINITY ? 0 : largest;  // the query sees nothing yet
     factors[h] = power_of_two(running.largest[h] - base);
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kTiles; ++i) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& s = scores[i][2 * h + e];
@@ -144,19 +136,35 @@ __device__ void weigh(float (&scores)[4][4], Running<kSteps>& running, float (&f
   }
 }
 
+// Weights of sixteen tokens after another as the first operand of their products with values.
+template <int kSixteens>
+__device__ void pack_weights(const float (&weights)[2 * kSixteens][4], uint32_t (&p)[kSixteens][4]) {
+#pragma unroll
+  for (int u = 0; u < kSixteens; ++u) {
+    p[u][0] = pack(weights[2 * u][0], weights[2 * u][1]);
+    p[u][1] = pack(weights[2 * u][2], weights[2 * u][3]);
+    p[u][2] = pack(weights[2 * u + 1][0], weights[2 * u + 1][1]);
+    p[u][3] = pack(weights[2 * u + 1][2], weights[2 * u + 1][3]);
+  }
+}
+
+template <int kSteps>
+__device__ void rescale(const float (&factors)[2], Running<kSteps>& running) {
+  if (!__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) return;  // rare once a few pages are seen
+#pragma unroll
+  for (int n = 0; n < kSteps * 8; ++n) {
+    running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
+    running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
+  }
+}
+
 // The values of a page's tokens, each times its weight, are added to the running output. `valid`: as attend_page().
 template <int kSteps, bool kWhole>
 __device__ void add_values(const float (&weights)[4][4], const __half* values, const HeadSizes<kSteps, kWhole>& sizes,
                            int valid, Running<kSteps>& running) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   uint32_t p[2][4];
-#pragma unroll
-  for (int u = 0; u < 2; ++u) {
-    p[u][0] = pack(weights[2 * u][0], weights[2 * u][1]);
-    p[u][1] = pack(weights[2 * u][2], weights[2 * u][3]);
-    p[u][2] = pack(weights[2 * u + 1][0], weights[2 * u + 1][1]);
-    p[u][3] = pack(weights[2 * u + 1][2], weights[2 * u + 1][3]);
-  }
+  pack_weights(weights, p);
   const uint4 kept = kept_tokens(8 * t, valid);
 #pragma unroll
   for (int n = 0; n < kSteps * 8; ++n) {
@@ -179,13 +187,7 @@ __device__ void attend_page(const Queries<kSteps>& q, const Keys& keys, const __
   score(q, keys, scores);
   if (!__all_sync(~0u, min(limits[0], limits[1]) >= kPageTokens)) mask_scores(limits, threadIdx.x % 4, scores);
   weigh(scores, running, factors);
-  if (__any_sync(~0u, factors[0] != 1 || factors[1] != 1)) {  // rare once a few pages are seen
-#pragma unroll
-    for (int n = 0; n < kSteps * 8; ++n) {
-      running.out[n][0] *= factors[0], running.out[n][1] *= factors[0];
-      running.out[n][2] *= factors[1], running.out[n][3] *= factors[1];
-    }
-  }
+  rescale(factors, running);
   add_values(scores, values, sizes, valid, running);
 }
 

@@ -1,22 +1,23 @@
 #pragma once
 
-// Attention over the paged cache. A page holds kPageTokens tokens: layer after layer and head after head its keys
-// [token][key_size] and then its values transposed, [value_size][token], all halves. Rows that each ask once (decode)
-// share out spans of kSpanTokens tokens; rows of one sequence (prefill) share keys.
+// Attention over the paged cache. A page holds kPageTokens tokens, layer after layer and head after head: cached.h says
+// how. Rows that each ask once (decode) share out spans of kSpanTokens tokens; rows of one sequence (prefill) share
+// keys.
 
 #include <cuda_fp16.h>
 
+#include <cstddef>
 #include <cstdint>
 
+#include "backend/cuda/kernels/cached.h"
 #include "backend/cuda/kernels/stream.h"
 
 namespace martlet::cuda {
 
-inline constexpr int32_t kPageTokens = 32;
 inline constexpr int32_t kSpanTokens = 256;
 inline constexpr int32_t kTileQueries = 64;  // of the kernel that shares keys
 inline constexpr int32_t kMaxHeadSize = 256;
-inline constexpr int32_t kMergeRows = 256;    // rows of attend_rows() at most
+inline constexpr int32_t kMergeRows = 256;    // rows that attend_rows() handles at most
 inline constexpr int32_t kRowQueries = 8;     // query heads that a block of it handles
 inline constexpr int32_t kMergeUnits = 1024;  // key heads times blocks of their query heads, at most
 
@@ -27,7 +28,7 @@ struct StepRows {
   const int32_t* pages;
   const int32_t* row_spans;   // rows + 1: first span of each row that attend_rows() handles
   const int32_t* span_rows;   // the row of each span
-  const int32_t* span_count;  // one number
+  const int32_t* span_range;  // the first span that a launch of attend_rows() handles, and how many
 };
 
 // Rows of one sequence that share keys: queries first_query .. of rows first_row .. first_row + rows.
@@ -48,11 +49,13 @@ struct AttentionArguments {
   int32_t pairs = 0;
   bool interleaved = false;
   __half* queries = nullptr;  // [row][head][key_size], scaled by log2(e) too
-  __half* cache = nullptr;    // of this layer in page 0
-  int64_t page_halves = 0;    // from page to page
-  __half* out = nullptr;      // [row][stride]
+  CacheType type = CacheType::f16;
+  std::byte* cache = nullptr;  // of this layer in page 0
+  int64_t page_bytes = 0;      // from page to page
+  __half* out = nullptr;       // [row][stride]
   int32_t stride = 0;
-  float* partials = nullptr;     // [span][partial_floats()]
+  bool keys_apart = false;       // write_rows() writes keys and values of all rows, and nothing else
+  float* partials = nullptr;     // [span of the range][partial_floats()]
   unsigned* finished = nullptr;  // [kMergeRows][kMergeUnits], zeros
   const QueryTile* tiles = nullptr;
 };
@@ -60,15 +63,17 @@ struct AttentionArguments {
 // Cosines and sines of every row's position.
 void rotations(Stream& stream, const int32_t* positions, const float* frequencies, int32_t pairs, float magnitude,
                int32_t rows, float2* turns);
-// Of rows that attend_tiles() handles: queries normed, turned and scaled; keys and values into the cache.
+// Of rows that attend_tiles() handles: queries normed, turned and scaled; keys and values into the cache. With
+// keys_apart only the latter, of all rows.
 void write_rows(Stream& stream, const AttentionArguments& arguments);
-// All of the above and the attention of rows that have spans. `blocks`: how many run at once.
+// All of the above, unless keys_apart, and the attention of rows that have spans in the range, at most kMergeRows
+// rows in a row. `blocks`: how many run at once.
 void attend_rows(Stream& stream, const AttentionArguments& arguments, int32_t blocks);
 void attend_tiles(Stream& stream, const AttentionArguments& arguments, int32_t tiles);
-// The first `tokens` slots of a page, all layers and heads (`blocks` of them).
-void copy_page(Stream& stream, const __half* from, __half* to, int32_t tokens, int32_t key_size, int32_t value_size,
-               int32_t blocks);
 
-int64_t partial_floats(int32_t heads, int32_t value_size);  // of one span
+// What a span leaves of its heads: values [head][value_size], then the largest score and the sum [head].
+constexpr int64_t partial_floats(int32_t heads, int32_t value_size) {
+  return int64_t{heads} * value_size + (2 * heads + 3) / 4 * 4;
+}
 
 }  // namespace martlet::cuda

@@ -13,16 +13,18 @@ __device__ inline float turned_part(const AttentionArguments& a, const float* he
   return i >= a.pairs ? head[i - a.pairs] : -head[i + a.pairs];
 }
 
-// The cached keys of a row's own token and head; its values follow after the page's keys.
-__device__ inline __half* own_page(const AttentionArguments& a, int row, int kv_head) {
-  const int64_t page = a.step.pages[a.step.row_pages[row] + a.step.positions[row] / kPageTokens];
-  return a.cache + page * a.page_halves + int64_t{kv_head} * kPageTokens * (a.key_size + a.value_size);
+// A key head in a page, by its number.
+template <class Type>
+__device__ CachedHead<Type> head_in(const AttentionArguments& a, int64_t page, int kv_head, int keys, int values) {
+  const int64_t bytes = format_of(Type::kType).head_bytes(keys, values);
+  return {a.cache + page * a.page_bytes + kv_head * bytes, keys, values};
 }
 
 // A query or key, normed, turned and scaled, by one warp. `unit`: query heads first, then key heads. `scratch`: a head.
-// kSize: the size of heads where it is known, else 0. Everything is asked for before anything is used.
-template <int kSize = 0>
-__device__ void write_turned(const AttentionArguments& a, int row, int unit, float* scratch, __half* to) {
+// kSize: the size of heads where it is known, else 0. Everything is asked for before anything is used. The whole warp
+// calls to(first, x), with 32 values at a time: x is the one at first + the lane's number.
+template <int kSize, class To>
+__device__ void write_turned(const AttentionArguments& a, int row, int unit, float* scratch, const To& to) {
   constexpr int kValues = (kSize != 0 ? kSize : kMaxHeadSize) / 32;  // of a lane
   const int lane = threadIdx.x % 32, size = kSize != 0 ? kSize : a.key_size;
   const bool query = unit < a.heads;
@@ -61,23 +63,44 @@ __device__ void write_turned(const AttentionArguments& a, int row, int unit, flo
 #pragma unroll
   for (int v = 0; v < kValues; ++v) {
     if (32 * v >= size) break;
-    const int i = lane + 32 * v;
-    if (i < size) to[i] = __float2half_rn((x[v] * turn[v].x + turned_part(a, scratch, i) * turn[v].y) * scale);
+    const int i = min(lane + 32 * v, size - 1);
+    to(32 * v, (x[v] * turn[v].x + turned_part(a, scratch, i) * turn[v].y) * scale);
   }
   __syncwarp();
 }
 
-template <int kSize = 0>
-__device__ void write_key(const AttentionArguments& a, int row, int kv_head, float* scratch) {
-  const int slot = a.step.positions[row] % kPageTokens;
-  write_turned<kSize>(a, row, a.heads + kv_head, scratch, own_page(a, row, kv_head) + slot * a.key_size);
+template <int kSize>
+__device__ void write_query(const AttentionArguments& a, int row, int head, float* scratch, __half* to) {
+  const int lane = threadIdx.x % 32, size = kSize != 0 ? kSize : a.key_size;
+  write_turned<kSize>(a, row, head, scratch, [&](int first, float x) {
+    if (first + lane < size) to[first + lane] = __float2half_rn(x);
+  });
 }
 
-__device__ inline void write_value(const AttentionArguments& a, int row, int kv_head) {
-  const int keys = (a.heads + a.kv_heads) * a.key_size, slot = a.step.positions[row] % kPageTokens;
-  const float* from = a.qkv + int64_t{row} * (keys + a.kv_heads * a.value_size) + keys + kv_head * a.value_size;
-  __half* to = own_page(a, row, kv_head) + kPageTokens * a.key_size + slot;
-  for (int i = threadIdx.x % 32; i < a.value_size; i += 32) to[i * kPageTokens] = __float2half_rn(from[i]);
+// Into slot `slot` of a page.
+template <int kSize, class Type>
+__device__ void write_key(const AttentionArguments& a, int row, int kv_head, float* scratch,
+                          const CachedHead<Type>& page, int slot) {
+  write_turned<kSize>(a, row, a.heads + kv_head, scratch, [&](int first, float x) { page.store_key(slot, first, x); });
+}
+
+template <int kSize, class Type>
+__device__ void write_value(const AttentionArguments& a, int row, int kv_head, const CachedHead<Type>& page, int slot) {
+  constexpr int kValues = (kSize != 0 ? kSize : kMaxHeadSize) / 32;  // of a lane
+  const int lane = threadIdx.x % 32, size = kSize != 0 ? kSize : a.value_size;
+  const int keys = (a.heads + a.kv_heads) * (kSize != 0 ? kSize : a.key_size);
+  const float* from = a.qkv + int64_t{row} * (keys + a.kv_heads * size) + keys + kv_head * size;
+  float x[kValues];
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    if (32 * v >= size) break;
+    x[v] = from[min(lane + 32 * v, size - 1)];
+  }
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    if (32 * v >= size) break;
+    page.store_value(slot, 32 * v, x[v]);
+  }
 }
 
 // Halves past the heads of a row of the output, which a product reads: zero.
