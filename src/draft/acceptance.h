@@ -3,7 +3,6 @@
 // How likely drafts are to be accepted, learnt from those that were.
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 
 #include "draft/drafter.h"
@@ -46,8 +45,6 @@ class Acceptance {
   double expected(Drawing drawing, int32_t surprise, int32_t position) const;
   // The same once the drafter has said how sure it is.
   double given(Drawing drawing, int32_t confidence) const;
-  // Drafts that were verified, as far as they are remembered.
-  int64_t tried(Drawing drawing) const { return std::lround(table(drawing).all.tried); }
   void add(Drawing drawing, int32_t surprise, int32_t position, int32_t confidence, bool accepted);
   // Computed tokens for one that turns out to be worth its verification; only of those are the acceptances above.
   double computed(Drawing drawing, int32_t surprise) const;

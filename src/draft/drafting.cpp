@@ -11,9 +11,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Mode = Speculation::Mode;
 
-// Drafts that are verified whatever is expected of them, in an answer that has so many tokens left.
-constexpr int64_t kTrialDrafts = 4;
-constexpr int32_t kTrialRoom = 32;
 constexpr int32_t kProbeSteps = 64;
 constexpr double kProbeLoss = 0.01;
 // Tokens over which the cost of bringing a drafter up to date is spread, where the answer has so many left.
@@ -160,16 +157,14 @@ void Drafting::plan(Seating& seating) {
       std::max<int32_t>(1, static_cast<int32_t>(std::count_if(allocation.lengths.begin(), allocation.lengths.end(),
                                                               [](int32_t n) { return n > 0; })));
   seating.draft_price = draft_time(drafting) / drafting;
-  // What drafting costs and what it is worth is found out on one sequence, whatever is expected of it: of all at once
-  // the prompts might be read for nothing, and an expectation that forbids that would never be corrected.
-  const bool untried =
-      drafter_->seconds(1) <= 0 || acceptance_.tried(drawing(seating.seats[automatic[0]])) < kTrialDrafts;
+  // What drafting costs is found out on one sequence: with others all would have their prompts read for nothing.
+  const bool unmeasured = drafter_->seconds(1) <= 0;
   for (size_t c = 0; c < automatic.size(); ++c) {
     const DraftSeat& seat = seating.seats[automatic[c]];
-    if (untried && !seating.tasks.empty()) break;
+    if (unmeasured && !seating.tasks.empty()) break;
     if (allocation.lengths[c] > 0) {
       seating.add(automatic[c], kMaxDraft, false, allocation.lengths[c]);
-    } else if ((untried && seat.room >= kTrialRoom) || worth_a_probe(seating, seat)) {
+    } else if (worth_a_probe(seating, seat)) {
       seating.add(automatic[c], 1, true);
     }
     seat.state->last = allocation.lengths[c];

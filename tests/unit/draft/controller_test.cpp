@@ -215,7 +215,7 @@ TEST(AutoController, LeavesADearRowThatTooFewAreLeftToShare) {
     machine.run(20000);
     return machine.rate();
   };
-  for (const auto& [chance, gain] : {std::pair{0.1, 0.988}, {0.3, 0.988}, {0.4, 1.13}, {0.5, 1.25}, {0.6, 1.37}})
+  for (const auto& [chance, gain] : {std::pair{0.1, 0.99}, {0.3, 0.99}, {0.4, 1.13}, {0.5, 1.25}, {0.6, 1.37}})
     EXPECT_GT(rate("auto", chance), gain * rate("off", chance)) << chance;
 }
 
@@ -295,24 +295,6 @@ TEST(AutoController, FindsOutOnOneSequenceWhatDraftingCosts) {
   machine.step(0.1);
   EXPECT_TRUE(std::all_of(machine.states.begin(), machine.states.end(),
                           [](const DraftState& state) { return !state.draft.tokens.empty(); }));
-}
-
-// Four prompts to be read for drafts of which nothing is known would cost more than they are hoped to bring.
-TEST(AutoController, FindsOutOnOneSequenceWhatDraftingIsWorth) {
-  const auto drafting = [](Machine& machine) {
-    machine.step(0.1);
-    return std::count_if(machine.states.begin(), machine.states.end(),
-                         [](const DraftState& state) { return !state.draft.tokens.empty(); });
-  };
-  for (const double chance : {0.0, 1.0}) {
-    Machine machine(0.09, 4);
-    machine.cost = [](int32_t rows) { return 1 + 0.01 * rows; };
-    machine.drafter->chance = chance;
-    machine.drafter->behind = 2000;
-    for (int step = 0; step < 4; ++step) EXPECT_EQ(drafting(machine), 1) << step;
-    machine.drafter->behind = 1;
-    EXPECT_EQ(drafting(machine), chance > 0 ? 4 : 0);
-  }
 }
 
 TEST(AutoController, NeverLosesTwoPercentEvenInAFullBatch) {
