@@ -60,7 +60,8 @@ TensorView view_of(const std::vector<float>& values, int64_t columns);
 
 // `copies`: the backend was given memory for copies of weights.
 void check_linear(Backend& cpu, Backend& cuda, bool copies, Tally& tally);
-void check_attention(Backend& cpu, Backend& cuda, Tally& tally);
+// `brief`: a few shapes, with halves and q8 alone.
+void check_attention(Backend& cpu, Backend& cuda, bool brief, Tally& tally);
 // Tokens that are drawn, held to those of the host from the same logits and to their distribution.
 void check_draws(Backend& cuda, Tally& tally);
 void check_golden(const std::string& folder, Backend& cuda, Tally& tally);

@@ -1,6 +1,6 @@
-// gpu_checks [copies] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]
-// [invariant MODEL]: runs the
-// checks that are named, those behind `copies` with memory for copies of weights.
+// gpu_checks [copies] [brief] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]
+// [invariant MODEL]: runs the checks that are named, those behind `copies` with memory for copies of weights; `brief`:
+// fewer of attention, for tools that make it slow.
 
 #include <cstdlib>
 
@@ -25,11 +25,15 @@ int main(int count, char** arguments) {
   const auto scalar = value_of(make_cpu_backend({.level = cpu::levels().front(), .f32_activations = true}));
   const auto fast = value_of(make_cpu_backend());
   gpu::Tally tally;
-  bool copies = false;
+  bool copies = false, brief = false;
   for (int i = 1; i < count; ++i) {
     const std::string what = arguments[i];
     if (what == "copies") {
       copies = true;
+      continue;
+    }
+    if (what == "brief") {
+      brief = true;
       continue;
     }
     const auto cuda = value_of(make_cuda_backend({.invariant = what == "invariant"}));
@@ -38,7 +42,7 @@ int main(int count, char** arguments) {
     if (what == "linear") {
       gpu::check_linear(*scalar, *cuda, copies, tally);
     } else if (what == "attention") {
-      gpu::check_attention(*scalar, *cuda, tally);
+      gpu::check_attention(*scalar, *cuda, brief, tally);
     } else if (what == "draws") {
       gpu::check_draws(*cuda, tally);
     } else if (what == "golden") {

@@ -35,18 +35,36 @@ __device__ inline void mask_group_scores(const int (&limits)[2], int t, float (&
   }
 }
 
+// Queues products of the queries with 64 keys. Heads of 64 values take 32 keys at a time: else both products of a strip
+// have one shape, and the assembler of CUDA 13.0 gives registers of the queries to the weights, though a loop reads
+// them again.
+template <int kSteps>
+__device__ void score_strip(const GroupQueries<kSteps>& q, uint64_t keys, float (&scores)[8][4]) {
+  constexpr int kAllKeys = 64 * 8;  // chunks of 64 values of each
+#pragma unroll
+  for (int s = 0; s < 4 * kSteps; ++s) {
+    const uint64_t at = keys + s / 4 * kAllKeys + s % 4 * 2;
+    if constexpr (kSteps == 1) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        multiply_group(*reinterpret_cast<float(*)[4][4]>(scores[4 * half]), q.halves[s], at + half * kAllKeys / 2,
+                       s > 0);
+    } else {
+      multiply_group(scores, q.halves[s], at, s > 0);
+    }
+  }
+}
+
 // 64 tokens of keys and values of 64 kSteps values each, as SharedPages has them for groups. `limits`: tokens that
 // query g and query g + 8 see.
 template <int kSteps>
 __device__ void attend_strip(GroupQueries<kSteps>& q, const __half* keys, const __half* values, const int (&limits)[2],
                              Running<kSteps>& running) {
-  constexpr int kTokens = 64, kColumnChunks = kTokens * 8;  // chunks of 64 values of all keys
+  constexpr int kTokens = 64;
   float scores[8][4] = {}, factors[2];
   const uint64_t all_keys = operand_at(keys), all_values = operand_at(values);
   begin_products(q.halves, scores);
-#pragma unroll
-  for (int s = 0; s < 4 * kSteps; ++s)
-    multiply_group(scores, q.halves[s], all_keys + s / 4 * kColumnChunks + s % 4 * 2, s > 0);
+  score_strip(q, all_keys, scores);
   finish_products(scores);
   if (!__all_sync(~0u, min(limits[0], limits[1]) >= kTokens)) mask_group_scores(limits, threadIdx.x % 4, scores);
   weigh(scores, running, factors);

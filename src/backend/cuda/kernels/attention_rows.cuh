@@ -237,65 +237,36 @@ struct RowUnit {
     }
   }
 
-  __device__ void write_out(int i, const float4& value, const float2* totals) const {
-    const int head = i / (sizes.values / 4), d = i % (sizes.values / 4) * 4;
-    const float inverse = 1 / totals[head].y;
-    __half2* to = reinterpret_cast<__half2*>(out(head) + d);
-    to[0] = __floats2half2_rn(value.x * inverse, value.y * inverse);
-    to[1] = __floats2half2_rn(value.z * inverse, value.w * inverse);
-  }
-
-  // The largest score and the sum of a head over the row's spans, by one warp.
-  __device__ float2 total_of(int head) const {
-    const int first = a.step.row_spans[row];
-    float largest = -INFINITY, sum = 0;
-    for (int s = threadIdx.x % 32; s < spans; s += 32) {
-      const float2 weight = __ldcg(weight_of(first + s, head));
-      const float base = fmaxf(largest, weight.x);
-      sum = sum * power_of_two(largest - base) + weight.y * power_of_two(weight.x - base);
-      largest = base;
-    }
-    float all = largest;
-    for (int offset = 16; offset > 0; offset /= 2) all = fmaxf(all, __shfl_xor_sync(~0u, all, offset));
-    sum *= power_of_two(largest - all);
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-    return {all, sum};
-  }
-
-  // The spans' results into one. The block's threads share the spans out where heads are few. In shared memory:
-  // `totals` of each head, `sums` for up to kRowWarps times the heads' values.
-  __device__ void merge_spans(float2* totals, float4* sums) const {
-    const int first = a.step.row_spans[row];
+  // The spans' results into one. `totals`: the largest score and the sum of each head, in shared memory.
+  __device__ void merge_spans(float2* totals) const {
+    const int first = a.step.row_spans[row], lane = threadIdx.x % 32;
     for (int head = threadIdx.x / 32; head < heads; head += kRowWarps) {
-      const float2 total = total_of(head);
-      if (threadIdx.x % 32 == 0) totals[head] = total;
+      float largest = -INFINITY, sum = 0;
+      for (int s = lane; s < spans; s += 32) largest = fmaxf(largest, __ldcg(weight_of(first + s, head)).x);
+      for (int offset = 16; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, offset));
+      for (int s = lane; s < spans; s += 32) {
+        const float2 weight = __ldcg(weight_of(first + s, head));
+        sum += weight.y * power_of_two(weight.x - largest);
+      }
+      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+      if (lane == 0) totals[head] = make_float2(largest, sum);
     }
     __syncthreads();
-    const int outputs = heads * (sizes.values / 4), parts = max(1, min(kRowWarps, kRowThreads / outputs));
-    for (int i = threadIdx.x; i < outputs * parts; i += kRowThreads) {
-      const int head = i % outputs / (sizes.values / 4), d = i % (sizes.values / 4) * 4;
+    const int fours = sizes.values / 4;
+    for (int i = threadIdx.x; i < heads * fours; i += kRowThreads) {
+      const int head = i / fours, d = i % fours * 4;
       float4 value = {};
-#pragma unroll 16
-      for (int s = i / outputs; s < spans; s += parts) {
+#pragma unroll 8
+      for (int s = 0; s < spans; ++s) {
         const float factor = power_of_two(__ldcg(weight_of(first + s, head)).x - totals[head].x);
         const float4 part = __ldcg(reinterpret_cast<const float4*>(values_of(first + s, head) + d));
         value.x += part.x * factor, value.y += part.y * factor;
         value.z += part.z * factor, value.w += part.w * factor;
       }
-      if (parts == 1)
-        write_out(i, value, totals);
-      else
-        sums[i] = value;
-    }
-    if (parts == 1) return;
-    __syncthreads();
-    for (int i = threadIdx.x; i < outputs; i += kRowThreads) {
-      float4 value = sums[i];
-      for (int part = 1; part < parts; ++part) {
-        const float4& more = sums[part * outputs + i];
-        value.x += more.x, value.y += more.y, value.z += more.z, value.w += more.w;
-      }
-      write_out(i, value, totals);
+      const float inverse = 1 / totals[head].y;
+      __half2* to = reinterpret_cast<__half2*>(out(head) + d);
+      to[0] = __floats2half2_rn(value.x * inverse, value.y * inverse);
+      to[1] = __floats2half2_rn(value.z * inverse, value.w * inverse);
     }
   }
 
@@ -316,7 +287,7 @@ struct RowUnit {
 
 template <class Type, int kSteps, bool kWhole>
 __global__ void __launch_bounds__(kRowThreads, 2) rows_kernel(const __grid_constant__ AttentionArguments a) {
-  extern __shared__ __align__(16) float shared[];
+  extern __shared__ float shared[];
   __shared__ __align__(16) __half queries[kRowQueries * kMaxHeadSize];
   __shared__ float scratch[kRowWarps * kMaxHeadSize];
   __shared__ float2 totals[kRowQueries];
@@ -340,7 +311,7 @@ __global__ void __launch_bounds__(kRowThreads, 2) rows_kernel(const __grid_const
     unit.attend(queries, shared);
     __syncthreads();
     unit.merge_warps(shared);
-    if (unit.spans > 1 && unit.last_to_finish(&last)) unit.merge_spans(totals, reinterpret_cast<float4*>(shared));
+    if (unit.spans > 1 && unit.last_to_finish(&last)) unit.merge_spans(totals);
     __syncthreads();
     item += gridDim.x;
     if (item >= items) return;

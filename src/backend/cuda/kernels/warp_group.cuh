@@ -70,6 +70,17 @@ __device__ void finish_products(float (&sums)[kCount][4]) {
 
 // sums (+)= a * b: a is 64 x 16 halves (a warp's rows as mma's first operand), b 16 x 8 kCount. Tile n of sums has
 // columns 8n .. 8n + 7, as mma's result. Without `add` the sums begin anew.
+__device__ inline void multiply_group(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %21, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, %20, p, 1, 1, 0;\n\t}"
+      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
+        "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
+        "+f"(d[3][2]), "+f"(d[3][3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+}
+
 __device__ inline void multiply_group(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
   asm volatile(
       "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %37, 0;\n\t"
