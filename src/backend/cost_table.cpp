@@ -87,11 +87,17 @@ void CostTable::Line::add(const Point& point) {
   points_[size_++] = point;
 }
 
-// The first point has others on one side only: dearer than the next one it cannot be.
+// The first and the last have others on one side only. Doubted, the first is not dearer than the next one, nor the last
+// dearer for each row than the one before.
 void CostTable::Line::end() {
-  if (size_ < 3 || !points_[0].doubted || points_[0].seconds <= points_[1].seconds) return;
-  const double in_proportion = points_[1].seconds * points_[0].rows / points_[1].rows;
-  points_[0].seconds = std::max(in_proportion, between(points_[1], points_[2], points_[0].rows));
+  if (size_ < 2) return;
+  Point &first = points_[0], &last = points_[size_ - 1];
+  const Point& before = points_[size_ - 2];
+  if (last.doubted) last.seconds = std::min(last.seconds, before.seconds * last.rows / before.rows);
+  if (!first.doubted || first.seconds <= points_[1].seconds) return;
+  const double in_proportion = points_[1].seconds * first.rows / points_[1].rows;
+  const double from_two = size_ > 2 ? between(points_[1], points_[2], first.rows) : points_[1].seconds;
+  first.seconds = std::max(in_proportion, from_two);
 }
 
 CostTable::Line CostTable::line(int32_t context) const {

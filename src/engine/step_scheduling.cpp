@@ -89,10 +89,14 @@ int32_t Scheduler::prefill_budget(const std::vector<Sequence*>& prompts) const {
   };
   const double limit = options_.tpot_target > 0 ? options_.tpot_target : kTpotFactor * *alone;
   const int32_t rows = largest_within(limit, least, most);
+  if (rows > least) return rows;
   // A prompt that ends is worth one slow step; one that is long would make all of its many steps slow.
-  const auto ends = [](const Sequence* prompt) { return prompt->remaining() <= kLeastPrefill; };
-  if (rows > least || std::any_of(prompts.begin(), prompts.end(), ends)) return rows;
-  return largest_within(std::max(limit, kMostTpotFactor * *alone), std::min(kFewestPrefill, least), least);
+  int64_t ending = 0;
+  for (const Sequence* prompt : prompts)
+    if (prompt->remaining() <= kLeastPrefill) ending += prompt->remaining();
+  const int32_t bearable =
+      largest_within(std::max(limit, kMostTpotFactor * *alone), std::min(kFewestPrefill, least), least);
+  return static_cast<int32_t>(std::min<int64_t>(least, bearable + ending));
 }
 
 void Scheduler::commit(Step& step, const Status& status, double seconds) {

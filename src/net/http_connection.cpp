@@ -100,6 +100,8 @@ asio::awaitable<void> HttpConnection::run() {
     bool no_memory = false;
     try {
       more = co_await serve_one();
+      // Who sends requests without waiting for answers would otherwise be the only one served.
+      if (more && !(buffer_.empty() && drained_)) co_await asio::post(executor_, asio::use_awaitable);
     } catch (const std::bad_alloc&) {
       no_memory = true;
     }
@@ -331,14 +333,14 @@ void HttpConnection::write_now() {
       const size_t sent = socket_.write_some(asio::buffer(piece), ec);
       answer_.lost = ec && !would_block(ec);
       answer_.wrote = Clock::now();
-      answer_.unsent = std::move(piece.erase(0, sent));
+      if (sent < piece.size()) answer_.unsent = std::move(piece.erase(0, sent));
     }
   }
 }
 
 asio::awaitable<void> HttpConnection::write_rest() {
   const bool written = co_await write_all(answer_.unsent);
-  answer_.unsent.clear();
+  answer_.unsent = std::string();  // not clear(): what an answer took would stay with an idle connection
   answer_.wrote = Clock::now();
   if (!written) answer_.lost = true;
 }
@@ -365,7 +367,10 @@ void HttpConnection::watch_peer() {
     const auto self = weak.lock();
     if (!self || !self->watching_ || self->watches_ != turn || self->answer_.over()) return;
     self->lose_answer_without_memory([&] { self->peer_stirred(); });
-    if (self->answer_.lost) self->abort();
+    if (!self->answer_.lost) return;
+    // Without memory the socket stays: it may still take a 503.
+    const bool may_be_told = self->answer_.no_memory && !self->answering_;
+    may_be_told ? static_cast<void>(self->wake_.cancel()) : self->abort();
   });
   watching_ = true;
 }

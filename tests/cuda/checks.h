@@ -68,9 +68,9 @@ void check_golden(const std::string& folder, Backend& cuda, Tally& tally);
 // `reference`: made from the reference vectors by tools/gpu_check.
 void check_reference(const std::string& model, const std::string& reference, CacheType type, Backend& cuda,
                      Tally& tally);
-// A model file on both backends, and the same bits alone and in a batch.
 // On a backend that is invariant: a prompt in chunks, alone and in a batch, has the bits that it has whole.
 void check_invariance(const std::string& model, Backend& cuda, Tally& tally);
+// A model file on both backends, and the same bits alone and in a batch.
 void check_model(const std::string& model, Backend& cpu, Backend& cuda, Tally& tally);
 
 }  // namespace martlet::gpu

@@ -35,7 +35,8 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
   Status start();
 
-  std::string_view name() const override { return "cuda"; }
+  // Prefixes that were computed one way are not taken for the other's: what is kept on disk is told apart by this.
+  std::string_view name() const override { return invariant_ ? "cuda (invariant)" : "cuda"; }
   std::string device() const override { return device_name_; }
   int32_t page_tokens() const override { return kPageTokens; }
   int32_t max_rows() const override { return max_rows_; }

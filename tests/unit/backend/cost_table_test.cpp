@@ -109,6 +109,18 @@ TEST(CostTable, ASlowSmallestStepIsDoubtedToo) {
   EXPECT_DOUBLE_EQ(*table.seconds(1, 100), 0.012);
 }
 
+// Nor the one that no other stands above, and where there are but two.
+TEST(CostTable, ASlowLargestStepIsDoubtedToo) {
+  CostTable table;
+  for (int i = 0; i < 4; ++i) table.observe(1, 100, 0.010);
+  for (int i = 0; i < 100; ++i) table.observe(5, 100, 0.100);
+  EXPECT_NEAR(*table.seconds(5, 100), 0.1, 1e-6);
+  for (int i = 0; i < 1024; ++i) table.observe(1, 100, 0.010);
+  EXPECT_DOUBLE_EQ(*table.seconds(5, 100), 0.05);
+  for (int i = 0; i < 1024; ++i) table.observe(5, 100, 0.009);
+  EXPECT_NEAR(*table.seconds(1, 100), 0.009, 1e-4);
+}
+
 TEST(CostTable, ALineSaysWhatTheTableSays) {
   CostTable table;
   EXPECT_FALSE(table.line(100).seconds(1));

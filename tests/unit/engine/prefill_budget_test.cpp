@@ -79,9 +79,13 @@ TEST(PrefillBudget, AShortPromptEndsBesideALongOneEvenWhereRowsAreDear) {
   for (int i = 0; i < 20; ++i) engine.step();
   engine.submit(greedy(random_tokens(random, 2048), 1));
   for (int i = 0; i < 20; ++i) engine.step();
+  const auto tiny = engine.submit(greedy(random_tokens(random, 3), 1));
+  EXPECT_EQ(engine.step()->rows(), 8 + 10 + 3) << "the long one gets no more for that";
+  EXPECT_TRUE(tiny->finished());
   const auto short_one = engine.submit(greedy(random_tokens(random, kLeastPrefill), 1));
+  EXPECT_EQ(engine.step()->rows(), 8 + kLeastPrefill);
   engine.step(), engine.step();
-  EXPECT_TRUE(short_one->finished()) << "half of the step is its own";
+  EXPECT_TRUE(short_one->finished()) << "half of each step is its own";
 }
 
 TEST(PrefillBudget, ATargetOfTheUsersOwn) {

@@ -90,6 +90,29 @@ TEST(HttpServer, AnswersRequestsThatCameTogetherInTheirOrder) {
   }
 }
 
+// Requests that come faster than they are answered, all of whose answers are there at once.
+TEST(HttpServer, WhoNeverStopsAskingDoesNotKeepOthersWaiting) {
+  Served served([](std::shared_ptr<Exchange> exchange) { exchange->reply(text("answer")); });
+  Client greedy(served.http->port());
+  std::string many;
+  while (many.size() < (256u << 10)) many += kGet;
+  std::atomic<bool> over{false};
+  std::thread asks([&] {
+    while (!over) greedy.send(many);
+  });
+  std::thread reads([&] { greedy.receive(); });
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    Client other(served.http->port());
+    other.send(kLastGet);
+    EXPECT_EQ(count(other.receive(), "200 OK"), 1u);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 500ms);  // 30 ms; a second and more where the other never waits
+  served.http.reset();                                         // and it can be stopped
+  over = true;
+  asks.join(), reads.join();
+}
+
 TEST(HttpServer, OneConnectionServesManyRequests) {
   Later later;
   int asked = 0;
