@@ -1,6 +1,7 @@
 """G5: whichever allocation of a request fails, that request alone ends, with 503 where there is anybody to tell."""
 import collections
 import json
+import os
 import re
 import signal
 import time
@@ -81,6 +82,7 @@ def test_a_hang_would_be_seen(program, nano):
     with Server(program, nano, "--context", "512") as server:
         server.warm()
         server.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, server.pid, os.WSTOPPED)   # all its threads: one that still ran might answer for its health
         with pytest.raises(AssertionError, match="health"):
             server.unharmed()
         server.process.send_signal(signal.SIGCONT)
