@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
@@ -114,13 +115,24 @@ Texts generate(Engine& engine, const std::vector<std::vector<Token>>& prompts, s
   return texts;
 }
 
+// A draft model on one thread, asked without an engine; no drafter where it could not be opened.
+struct LoneDrafter {
+  LoneDrafter() {
+    auto made = make_cpu_backend({.threads = 1, .max_rows = 128});
+    if (!made) return;
+    backend = std::move(*made);
+    auto model = open("llama", *backend);
+    if (model) drafter.emplace(*backend, std::move(*model), ModelDrafter::Options{kPages, 128});
+  }
+  std::unique_ptr<Backend> backend;
+  std::optional<ModelDrafter> drafter;
+};
+
 // A target may have ids beyond the draft model's table: clients can send and bias them.
 TEST(ModelDrafts, IdsThatOnlyTheTargetHasAreNotDraftedFrom) {
-  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
-  ASSERT_TRUE(backend);
-  auto model = open("llama", **backend);
-  ASSERT_TRUE(model);
-  ModelDrafter drafter(**backend, std::move(*model), {kPages, 128});
+  LoneDrafter lone;
+  ASSERT_TRUE(lone.drafter);
+  ModelDrafter& drafter = *lone.drafter;
   SamplingParameters biased;
   biased.temperature = 0;
   biased.logit_bias = {{kVocabulary + 100, 5.0f}};
@@ -138,11 +150,9 @@ TEST(ModelDrafts, IdsThatOnlyTheTargetHasAreNotDraftedFrom) {
 
 // Or who had to wait for its pages once would never be asked to read a prompt again.
 TEST(ModelDrafts, TheFirstStepOfADraftModelIsNoPrice) {
-  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
-  ASSERT_TRUE(backend);
-  auto model = open("llama", **backend);
-  ASSERT_TRUE(model);
-  ModelDrafter drafter(**backend, std::move(*model), {kPages, 128});
+  LoneDrafter lone;
+  ASSERT_TRUE(lone.drafter);
+  ModelDrafter& drafter = *lone.drafter;
   SamplingParameters greedy;
   greedy.temperature = 0;
   const Sampler sampler(greedy, 1);
@@ -160,11 +170,9 @@ TEST(ModelDrafts, TheFirstStepOfADraftModelIsNoPrice) {
 
 // A long prompt is read in several steps, so that nobody beside it waits for all of it.
 TEST(ModelDrafts, APromptIsCaughtUpWithInPieces) {
-  const auto backend = make_cpu_backend({.threads = 1, .max_rows = 128});
-  ASSERT_TRUE(backend);
-  auto model = open("llama", **backend);
-  ASSERT_TRUE(model);
-  ModelDrafter drafter(**backend, std::move(*model), {kPages, 128});
+  LoneDrafter lone;
+  ASSERT_TRUE(lone.drafter);
+  ModelDrafter& drafter = *lone.drafter;
   SamplingParameters greedy;
   greedy.temperature = 0;
   const Sampler sampler(greedy, 1);
