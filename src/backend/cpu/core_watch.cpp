@@ -5,8 +5,6 @@
 namespace martlet::cpu {
 namespace {
 
-constexpr std::chrono::milliseconds kWindow{10};
-
 std::chrono::nanoseconds processor_time() {
   timespec t = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

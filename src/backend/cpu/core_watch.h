@@ -9,6 +9,7 @@ namespace martlet::cpu {
 class CoreWatch {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kWindow{10};
 
   CoreWatch() { restart(Clock::now()); }
 

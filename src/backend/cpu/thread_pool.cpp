@@ -5,6 +5,8 @@
 #include <chrono>
 #include <limits>
 
+#include "backend/cpu/pause.h"
+
 namespace martlet::cpu {
 namespace {
 
@@ -12,16 +14,8 @@ constexpr std::chrono::microseconds kSpin{150};
 // Between runs the caller is at work when it comes back sooner than this, else it had nothing to run.
 constexpr std::chrono::milliseconds kIdle{1};
 // How long a worker that was in the way rests: doubled each time that it is in the way again within kTrial of its
-// return. A trial takes some ten milliseconds, so the longest rest keeps its price at a percent or two.
-constexpr std::chrono::milliseconds kLeastRest{20}, kMostRest{640}, kTrial{50};
-
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+// return, which costs some ten milliseconds. Then the scout looks for a core, and again kLook after it has found none.
+constexpr std::chrono::milliseconds kLeastRest{20}, kMostRest{640}, kTrial{50}, kLook{50};
 
 // Spins until `done` or for kSpin; says whether it was done.
 template <class Condition>
@@ -52,6 +46,7 @@ ThreadPool::ThreadPool(int threads)
     : threads_(threads), ranges_(new Range[static_cast<size_t>(threads)]), team_(threads) {
   assert(threads >= 1);
   try {
+    if (threads > 1) scout_ = std::make_unique<CoreScout>();
     for (int worker = 1; worker < threads; ++worker) others_.emplace_back([this, worker] { serve(worker); });
   } catch (...) {  // the system has no more threads for us: those that there are must end before anybody hears of it
     end();
@@ -109,12 +104,29 @@ void ThreadPool::size_team() {
     rest_ = now < trial_end_ ? std::min<Clock::duration>(2 * rest_, kMostRest) : kLeastRest;
     grow_at_ = now + rest_;
     team_.store(team - 1, std::memory_order_relaxed);
-  } else if (team < threads_ && now >= grow_at_) {
+  } else if (team < threads_ && now >= grow_at_ && is_room(now)) {
     trial_end_ = now + kTrial;
     grow_at_ = now + std::max<Clock::duration>(rest_, kTrial);
     team_.store(team + 1);
     team_.notify_all();
   }
+}
+
+// As the scout says, who is away for some calls.
+bool ThreadPool::is_room(Clock::time_point now) {
+  switch (scout_->report()) {
+    case CoreScout::State::found_room:
+      return true;
+    case CoreScout::State::found_none:
+      grow_at_ = now + kLook;
+      break;
+    case CoreScout::State::at_home:
+      scout_->look();
+      break;
+    case CoreScout::State::looking:
+      break;
+  }
+  return false;
 }
 
 void ThreadPool::await_all_left() {

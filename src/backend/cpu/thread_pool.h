@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/core_scout.h"
 #include "backend/cpu/core_watch.h"
 #include "base/function_ref.h"
 
@@ -19,7 +20,7 @@ namespace martlet::cpu {
 // of what is left at a time, and when it is empty steals the back half of another's. run() returns when every chunk is
 // done, and waits for no worker that has not come: one that the system keeps off its core costs nothing but its help.
 // One that loses its core in the middle of a chunk does stall the run, so where threads lose more than a quarter of
-// their time to other programs the team becomes smaller by one, and tries again ever later whether there is room.
+// their time to other programs the team becomes smaller by one, until a scout has found a core that is free.
 class ThreadPool {
  public:
   using Work = FunctionRef<void(int worker, int64_t begin, int64_t end)>;
@@ -37,6 +38,7 @@ class ThreadPool {
   void run(int64_t chunks, Work work);
 
  private:
+  using Clock = CoreWatch::Clock;
   // begin in the low half, end in the high half: taken from both ends with one compare-exchange.
   struct alignas(64) Range {
     std::atomic<uint64_t> bounds{0};
@@ -55,6 +57,7 @@ class ThreadPool {
   void leave();
   void await_all_left();
   void size_team();
+  bool is_room(Clock::time_point now);
 
   const int threads_;
   std::unique_ptr<Range[]> ranges_;
@@ -66,7 +69,7 @@ class ThreadPool {
   std::vector<std::thread> others_;
 
   // The calling thread's.
-  using Clock = CoreWatch::Clock;
+  std::unique_ptr<CoreScout> scout_;  // none where there are no others
   CoreWatch watch_;
   Clock::time_point last_end_{}, grow_at_{}, trial_end_{};  // last_end_: of the last run
   Clock::duration rest_{};

@@ -91,6 +91,26 @@ TEST(ThreadPool, MakesRoomForNeighbours) {
   EXPECT_TRUE(runs_until([&] { return pool.team() == 2; }));
 }
 
+TEST(CoreScout, SaysWhatItFoundOnce) {
+  CoreScout scout;
+  EXPECT_EQ(scout.report(), CoreScout::State::at_home);
+  scout.look();
+  CoreScout::State found = scout.report();
+  for (; found == CoreScout::State::looking; found = scout.report())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(found == CoreScout::State::found_room || found == CoreScout::State::found_none);
+  EXPECT_EQ(scout.report(), CoreScout::State::at_home);
+}
+
+// It may be sent home before, in, and just at the end of a look.
+TEST(CoreScout, EndsWheneverItIsDismissed) {
+  for (int i = 0; i < 60; ++i) {
+    CoreScout scout;
+    scout.look();
+    std::this_thread::sleep_for(std::chrono::microseconds(200 * i));
+  }
+}
+
 TEST(ThreadPoolDeath, RunInsideRun) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
