@@ -48,6 +48,7 @@ void CostTable::observe(int32_t rows, int32_t context, double seconds) {
   Cell& cell = cells_[row_bucket(rows)][context_bucket(context)];
   if (cell.count == 0) cell.seconds = most(rows, context);
   fewest_ = std::min(fewest_, rows);
+  most_ = std::max(most_, rows);
   ++cell.count;
   cell.last = ++observations_;
   const double weight = std::max(1.0 / static_cast<double>(cell.count), kLeastWeight);

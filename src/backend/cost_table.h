@@ -26,7 +26,8 @@ class CostTable {
    public:
     // Between measured numbers of rows by a straight line, above the largest in proportion, below the smallest as much
     // as that. A doubted number of rows costs no more than if it had never been seen; the smallest, where it is dearer
-    // than the next, what the straight line through the next two makes of it. Nothing before the first observation.
+    // than the next, what the straight line through the next two makes of it; the largest, for each row, no more than
+    // the one before. Nothing before the first observation.
     std::optional<double> seconds(int32_t rows) const;
 
    private:
@@ -42,12 +43,14 @@ class CostTable {
     std::array<Point, kRowBuckets> points_;  // by rows, `size_` of them
     size_t size_ = 0;
   };
-  // Rows that were never seen at this context take the nearest context's time.
+  // Rows that were never seen at this context take the nearest context's time. All contexts of a bucket have one line.
   Line line(int32_t context) const;
+  static size_t context_bucket(int32_t context);
   std::optional<double> seconds(int32_t rows, int32_t context) const;  // of line(context)
 
-  // Whether a step of so many rows or fewer was ever seen: if not, seconds() can only guess high.
-  bool knows(int32_t rows) const { return rows >= fewest_; }
+  // Whether seconds() can tell what so many rows cost. For fewer than were ever seen it can only guess high; and so it
+  // does for many more, as long as none of the steps seen had enough rows to share its price.
+  bool knows(int32_t rows) const { return rows >= fewest_ && (most_ >= kManyRows || rows <= kReach * most_); }
 
  private:
   struct Cell {
@@ -57,14 +60,14 @@ class CostTable {
   };
 
   static size_t row_bucket(int32_t rows);
-  static size_t context_bucket(int32_t context);
   double most(int32_t rows, int32_t context) const;
   bool doubted(const Cell& cell) const;
   const Cell* nearest(size_t row_bucket, size_t context_bucket) const;
 
   std::array<std::array<Cell, kContextBuckets>, kRowBuckets> cells_{};
   int64_t observations_ = 0;
-  int32_t fewest_ = std::numeric_limits<int32_t>::max();
+  static constexpr int32_t kReach = 4, kManyRows = 64;
+  int32_t fewest_ = std::numeric_limits<int32_t>::max(), most_ = 0;
 };
 
 }  // namespace martlet

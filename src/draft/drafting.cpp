@@ -171,9 +171,10 @@ void Drafting::plan(Seating& seating) {
   }
 }
 
-// Sequences share what may be lost to probes: sixteen that each lost one percent for all would lose sixteen.
+// Sequences share what may be lost to probes: sixteen that each lost one percent for all would lose sixteen. Answers
+// may be too short for any of them to wait for its turn; then what counts is how long nobody was drafted for.
 bool Drafting::worth_a_probe(Seating& seating, const DraftSeat& seat) {
-  if (seat.state->idle < kProbeSteps || std::min(seat.room, seating.spare) <= 0) return false;
+  if (std::max(seat.state->idle, idle_) < kProbeSteps || std::min(seat.room, seating.spare) <= 0) return false;
   const double loss = seating.price_of_rows(seating.probes, 1) + drafter_->seconds(1) +
                       drafter_->seconds(drafter_->lag(seat.id, seat.tokens));
   if (loss >= probe_seconds_) return false;
@@ -322,6 +323,7 @@ void Drafting::note(Seating& seating) {
     if (state.rule.mode == Mode::automatic && surprises()) state.off = length == 0;
     if (state.rule.mode != Mode::off) ++stats_.decisions[static_cast<size_t>(length)];
   }
+  idle_ = drafts > 0 ? 0 : idle_ + 1;
   const double alone = seating.step_seconds(seating.rows);
   price_ = alone / std::max<double>(1, static_cast<double>(seating.seats.size()));
   const double verification =

@@ -77,6 +77,7 @@ class Drafting {
   Acceptance acceptance_;
   SpeculationStats stats_;
   int32_t failures_ = 0, pause_ = 0;  // in a row; steps until the drafter is asked again
+  int32_t idle_ = 0;                  // steps without a draft of any sequence since the last one
   double probe_seconds_ = 0;          // that may be lost to probes by now
   double price_ = 0;                  // of a step's base, a token
 };

@@ -34,9 +34,9 @@ inline constexpr double kTpotFactor = 1.5;
 // Prompts get so many rows of a step although it then takes longer, or nobody new would ever be served.
 inline constexpr int32_t kLeastPrefill = 32;
 // Where rows are so dear that even those would make steps of a long prompt this many times longer, it gets fewer, but
-// never fewer than these: their attention reads the whole context, which takes as long for one row as for eight.
+// never fewer than these: below that it would hardly get on.
 inline constexpr double kMostTpotFactor = 2.25;
-inline constexpr int32_t kFewestPrefill = 8;
+inline constexpr int32_t kFewestPrefill = 4;
 
 // Decides what each step computes. Used by the engine's thread alone.
 //

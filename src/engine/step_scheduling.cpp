@@ -5,6 +5,54 @@
 #include "engine/scheduler.h"
 
 namespace martlet {
+namespace {
+
+// What the coming step costs with rows of a prompt beside those of its streams. Guesses lie close together, so the
+// price list of the last one's context is kept.
+class PromptPrices {
+ public:
+  PromptPrices(const CostTable& costs, const Step& step, const Sequence& prompt)
+      : costs_(costs),
+        streams_(step.rows()),
+        attended_(streams_ * int64_t{step.mean_context()}),
+        done_(prompt.computed) {}
+
+  // Nothing before the first step of any kind.
+  std::optional<double> seconds(int32_t rows) {
+    const int64_t attended = attended_ + rows * (done_ + rows / 2);
+    const auto mean = static_cast<int32_t>(attended / std::max<int64_t>(1, streams_ + rows));
+    const size_t bucket = CostTable::context_bucket(mean);
+    if (!line_ || bucket != bucket_) line_ = costs_.line(mean);
+    bucket_ = bucket;
+    return line_->seconds(static_cast<int32_t>(streams_) + rows);
+  }
+  // `low` .. `high`; the steps of so many rows that take `limit` at most, or `low`.
+  int32_t largest_within(double limit, int32_t low, int32_t high) {
+    while (low < high) {
+      const int32_t rows = high - (high - low) / 2;
+      if (seconds(rows) <= limit)
+        low = rows;
+      else
+        high = rows - 1;
+    }
+    return low;
+  }
+
+ private:
+  const CostTable& costs_;
+  const int64_t streams_, attended_, done_;  // rows of streams, tokens that these attend to, those of the prompt
+  std::optional<CostTable::Line> line_;
+  size_t bucket_ = 0;
+};
+
+int64_t rows_of_endings(const std::vector<Sequence*>& prompts, int64_t longest) {
+  int64_t rows = 0;
+  for (const Sequence* prompt : prompts)
+    if (prompt->remaining() <= longest) rows += prompt->remaining();
+  return rows;
+}
+
+}  // namespace
 
 void Scheduler::propose() {
   if (!speculator_ || decoding_.empty()) return;
@@ -67,36 +115,20 @@ void Scheduler::add_prefill(std::vector<Sequence*>& prompts) {
 
 // The largest chunk of prompts that keeps the step within the time that its streams may be made to wait.
 int32_t Scheduler::prefill_budget(const std::vector<Sequence*>& prompts) const {
-  const Sequence& first = *prompts.front();
   const int32_t streams = step_.rows();
   const int32_t most = std::min(options_.prefill_chunk, options_.max_rows - streams);
-  const int32_t least = std::min(kLeastPrefill, most);
   if (streams == 0) return most;
-  const int64_t context = step_.mean_context();
-  const std::optional<double> alone = costs_.seconds(streams, static_cast<int32_t>(context));
+  const int32_t least = std::min(kLeastPrefill, most);
+  PromptPrices prices(costs_, step_, *prompts.front());
+  const std::optional<double> alone = prices.seconds(0);
   if (!alone) return least;
-  const auto largest_within = [&](double limit, int32_t low, int32_t high) {
-    while (low < high) {
-      const int32_t rows = high - (high - low) / 2;
-      const int64_t attended = streams * context + rows * (static_cast<int64_t>(first.computed) + rows / 2);
-      const auto mean = static_cast<int32_t>(attended / (streams + rows));
-      if (costs_.seconds(streams + rows, mean) <= limit)
-        low = rows;
-      else
-        high = rows - 1;
-    }
-    return low;
-  };
   const double limit = options_.tpot_target > 0 ? options_.tpot_target : kTpotFactor * *alone;
-  const int32_t rows = largest_within(limit, least, most);
+  const int32_t rows = prices.largest_within(limit, least, most);
   if (rows > least) return rows;
   // A prompt that ends is worth one slow step; one that is long would make all of its many steps slow.
-  int64_t ending = 0;
-  for (const Sequence* prompt : prompts)
-    if (prompt->remaining() <= kLeastPrefill) ending += prompt->remaining();
   const int32_t bearable =
-      largest_within(std::max(limit, kMostTpotFactor * *alone), std::min(kFewestPrefill, least), least);
-  return static_cast<int32_t>(std::min<int64_t>(least, bearable + ending));
+      prices.largest_within(std::max(limit, kMostTpotFactor * *alone), std::min(kFewestPrefill, least), least);
+  return static_cast<int32_t>(std::min<int64_t>(least, bearable + rows_of_endings(prompts, kLeastPrefill)));
 }
 
 void Scheduler::commit(Step& step, const Status& status, double seconds) {

@@ -31,6 +31,10 @@ TEST(CostTable, SaysWhatItCanOnlyGuess) {
   table.observe(4, 3000, 0.1);
   EXPECT_FALSE(table.knows(3));
   EXPECT_TRUE(table.knows(4));
+  CostTable few;
+  few.observe(1, 100, 0.01);
+  EXPECT_TRUE(few.knows(4));
+  EXPECT_FALSE(few.knows(50)) << "fifty rows together take nothing like fifty steps of one";
 }
 
 TEST(CostTable, SmoothsAndFollows) {

@@ -339,6 +339,21 @@ TEST(AutoController, ProbesOneStepInSixtyFourOnly) {
   EXPECT_GT(machine.drafting->stats().drafts.off_seconds, 500);
 }
 
+// Each answer is a sequence of its own, shorter than the pause between two probes.
+TEST(AutoController, ProbesShortAnswersToo) {
+  Machine machine(0.09);
+  const auto answers = [&](int count, double chance) {
+    machine.drafter->chance = chance;
+    for (int i = 0; i < count * 48; ++i) {
+      if (i % 48 == 0) machine.states[0] = {.rule = machine.states[0].rule};
+      machine.step(1);
+    }
+    return machine.drafting->stats().drafts.accepted_tokens();
+  };
+  EXPECT_EQ(answers(20, 0), 0);
+  EXPECT_GT(answers(40, 1), 1000);
+}
+
 TEST(AutoController, DoesNotProbeWhatCostsMoreThanOnePercent) {
   Machine machine(0.9);
   machine.run(1000);
