@@ -35,7 +35,7 @@ inline constexpr double kTpotFactor = 1.5;
 inline constexpr int32_t kLeastPrefill = 32;
 // Where rows are so dear that even those would make steps of a long prompt this many times longer, it gets fewer, but
 // never fewer than these: below that it would hardly get on.
-inline constexpr double kMostTpotFactor = 2.25;
+inline constexpr double kMostTpotFactor = 2;
 inline constexpr int32_t kFewestPrefill = 4;
 
 // Decides what each step computes. Used by the engine's thread alone.

@@ -45,7 +45,7 @@ TEST(PrefillBudget, StreamsAreNotHeldUpBeyondTheTarget) {
 
 TEST(PrefillBudget, PromptsGetTheirLeastWhereTheTargetIsMissed) {
   ManualEngine engine(kLarge);
-  engine.step_seconds = [](int32_t rows) { return 20e-3 + 1e-3 * rows; };  // 1.5 times is 14 rows, 32 are 2.1 times
+  engine.step_seconds = [](int32_t rows) { return 30e-3 + 1e-3 * rows; };  // 1.5 times is 19 rows, 32 are 1.8 times
   const Mixed mixed = serve(engine);
   EXPECT_DOUBLE_EQ(mixed.slowest, engine.step_seconds(8 + kLeastPrefill));
   EXPECT_EQ(mixed.least, kLeastPrefill);
@@ -53,10 +53,10 @@ TEST(PrefillBudget, PromptsGetTheirLeastWhereTheTargetIsMissed) {
 
 TEST(PrefillBudget, ALongPromptGetsFewerWhereRowsAreDear) {
   ManualEngine engine(kLarge);
-  engine.step_seconds = [](int32_t rows) { return 1e-3 * rows; };  // 32 are 5 times, 2.25 times is 10 rows
+  engine.step_seconds = [](int32_t rows) { return 1e-3 * rows; };  // 32 are 5 times, twice is 8 rows
   const Mixed mixed = serve(engine, 2048);
   EXPECT_LE(mixed.slowest, kMostTpotFactor * engine.step_seconds(8) + 1e-9);
-  EXPECT_EQ(mixed.least, 10);
+  EXPECT_EQ(mixed.least, 8);
 }
 
 TEST(PrefillBudget, ButNeverFewerThanAFew) {
@@ -80,7 +80,7 @@ TEST(PrefillBudget, AShortPromptEndsBesideALongOneEvenWhereRowsAreDear) {
   engine.submit(greedy(random_tokens(random, 2048), 1));
   for (int i = 0; i < 20; ++i) engine.step();
   const auto tiny = engine.submit(greedy(random_tokens(random, 3), 1));
-  EXPECT_EQ(engine.step()->rows(), 8 + 10 + 3) << "the long one gets no more for that";
+  EXPECT_EQ(engine.step()->rows(), 8 + 8 + 3) << "the long one gets no more for that";
   EXPECT_TRUE(tiny->finished());
   const auto short_one = engine.submit(greedy(random_tokens(random, kLeastPrefill), 1));
   EXPECT_EQ(engine.step()->rows(), 8 + kLeastPrefill);
