@@ -13,12 +13,14 @@ struct PlanPart {
   int64_t bytes = 0;
   std::string note;         // for people: "mapped from the file, shared"
   bool of_process = false;  // counts once however many models are loaded
+  bool on_host = false;     // in the machine's memory where the rest is a device's: counts towards no sum
 };
 
 struct Plan {
   std::vector<PlanPart> parts;
   int64_t ceiling = 0;         // bytes
-  std::string ceiling_source;  // "--memory", "cgroup", "machine less reserve"
+  std::string ceiling_source;  // "--memory", "cgroup", "machine less reserve", "free on the device"
+  int64_t copies = 0;          // the part of that name: what only speed takes, in what the others leave
   int32_t context = 0;         // tokens a sequence may hold
   int32_t wanted_context = 0;  // what it would be with memory enough
   int32_t model_context = 0;   // what the model was trained for
@@ -31,13 +33,13 @@ struct Plan {
 
   int64_t total() const {
     int64_t sum = 0;
-    for (const PlanPart& part : parts) sum += part.bytes;
+    for (const PlanPart& part : parts) sum += part.on_host ? 0 : part.bytes;
     return sum;
   }
   // What another model beside this one cannot have.
   int64_t model_bytes() const {
     int64_t sum = 0;
-    for (const PlanPart& part : parts) sum += part.of_process ? 0 : part.bytes;
+    for (const PlanPart& part : parts) sum += part.of_process || part.on_host ? 0 : part.bytes;
     return sum;
   }
   bool fitted() const { return context < wanted_context; }

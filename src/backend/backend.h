@@ -71,8 +71,22 @@ struct StepWidths {
   int64_t residual = 0;    // of the residual stream
   int64_t projected = 0;   // of queries, keys and values side by side
   int64_t attended = 0;    // of what attention gives
+  int64_t heads = 0;       // no columns: heads of queries, for each of which attention keeps a little more
   int64_t network = 0;     // inside the feed-forward network; gate and up have as many each
   int64_t vocabulary = 0;  // of logits
+};
+
+// What steps will be at most.
+struct StepLimits {
+  int32_t rows = 0;       // of one step
+  int32_t sequences = 0;  // of one step
+  int32_t context = 0;    // tokens of a sequence
+};
+
+// Bytes of the device that holds weights, cache and workspace.
+struct DeviceMemory {
+  int64_t free = 0;  // that nobody holds
+  int64_t held = 0;  // that the backend has taken of it
 };
 
 class Backend {
@@ -87,14 +101,20 @@ class Backend {
   virtual bool keeps(CacheType) const { return true; }
   // Bytes that one page of such a group takes, exactly; nothing when they are beyond counting.
   virtual std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const = 0;
-  // Bytes of workspace that steps of `rows` rows of a model take beside weights and cache. For the plan; open()
-  // allocates it.
-  virtual int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const = 0;
-  // Bytes that a tensor of the file takes where the backend keeps it: for the plan.
+  // For the plan: bytes that a model of those widths takes beside weights and cache, while it is loaded and in steps
+  // within the limits.
+  virtual int64_t workspace_bytes(const StepLimits& limits, const StepWidths& widths) const = 0;
+  // For the plan: bytes that a tensor of the file takes where the backend keeps it.
   virtual int64_t weight_bytes(const TensorView& tensor) const { return tensor.bytes(); }
-  // Bytes that are free on the device that holds weights, cache and workspace; none: it is the machine's own memory.
-  virtual std::optional<int64_t> device_memory() const { return std::nullopt; }
-  // Bytes that the plan leaves over: upload() and prepare() may spend them on speed.
+  // Bytes of it that a product reads.
+  virtual int64_t weight_read_bytes(const TensorView& tensor) const { return tensor.bytes(); }
+  // For the plan: bytes of another form of a matrix that prepare() makes where spare() leaves room, for speed.
+  virtual int64_t copy_bytes(const TensorView&) const { return 0; }
+  // None: what the backend takes is the machine's own memory.
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+  // Before prepare(): what was planned, so that all memory of steps is taken at once. Without it, as steps need it.
+  virtual void limit(const StepLimits&) {}
+  // Bytes that the plan leaves over: prepare() may spend them on speed.
   virtual void spare(int64_t) {}
 
   // Target and draft are two models. Allocates the cache: `memory` errors name what was needed; a kind of group that

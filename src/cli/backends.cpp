@@ -1,46 +1,74 @@
 #include "cli/backends.h"
 
+#include "backend/cpu/cores.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/isa/level.h"
+#include "backend/cpu/peak.h"
+#include "plan/bandwidth.h"
 #ifdef MARTLET_CUDA
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/peak.h"
 #endif
 
 namespace martlet::cli {
 namespace {
 
-using Make = Result<std::unique_ptr<Backend>> (*)(const BackendOptions& options);
-
 struct Row {
   const char* name;
-  Make make;  // null: not built
+  // Null: not built.
+  Result<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
+  Result<MachineLimits> (*measure)(const BackendOptions& options);
 };
 
 Result<std::unique_ptr<Backend>> make_cpu(const BackendOptions& options) {
   return make_cpu_backend({.threads = options.threads, .max_rows = options.max_rows});
 }
 
+Result<MachineLimits> measure_cpu(const BackendOptions& options) {
+  MARTLET_ASSIGN(const cpu::Level* level, cpu::choose_level());
+  const int32_t threads = options.threads > 0 ? options.threads : cpu::usable_cores();
+  return MachineLimits{.isa = std::string(level->name),
+                       .threads = threads,
+                       .read_gb_s = measure_read_bandwidth(threads),
+                       .int8_gops = cpu::measure_peak(*level, threads)};
+}
+
 #ifdef MARTLET_CUDA
 Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
   return make_cuda_backend({.max_rows = options.max_rows, .invariant = options.invariant});
 }
-constexpr Make kCuda = make_cuda;
+
+Result<MachineLimits> measure_cuda(const BackendOptions&) {
+  MARTLET_ASSIGN(const CudaPeak peak, measure_cuda_peak());
+  return MachineLimits{.read_gb_s = peak.read_gb_s, .half_gops = peak.half_gops};
+}
+constexpr Row kCuda = {"cuda", make_cuda, measure_cuda};
 #else
-constexpr Make kCuda = nullptr;
+constexpr Row kCuda = {"cuda", nullptr, nullptr};
 #endif
 
-constexpr Row kBackends[] = {{"cpu", make_cpu}, {"cuda", kCuda}};
+constexpr Row kBackends[] = {{"cpu", make_cpu, measure_cpu}, kCuda};
+
+Result<const Row*> find(const std::string& name) {
+  for (const Row& row : kBackends) {
+    if (row.name != name) continue;
+    if (row.make) return &row;
+    return Error{ErrorKind::usage, "backend_not_built",
+                 "this program was built without that backend; build it with the preset release-" + name, "--backend"};
+  }
+  return Error{ErrorKind::usage, "unknown_backend", "there is no such backend; take cpu or cuda", "--backend"};
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
-  for (const Row& row : kBackends) {
-    if (row.name != options.name) continue;
-    if (row.make) return row.make(options);
-    return Error{ErrorKind::usage, "backend_not_built",
-                 "this program was built without that backend; build it with the preset release-" + options.name,
-                 "--backend"};
-  }
-  return Error{ErrorKind::usage, "unknown_backend", "there is no such backend; take cpu or cuda", "--backend"};
+  MARTLET_ASSIGN(const Row* row, find(options.name));
+  return row->make(options);
+}
+
+Result<MachineLimits> measure_limits(const BackendOptions& options) {
+  MARTLET_ASSIGN(const Row* row, find(options.name));
+  return row->measure(options);
 }
 
 }  // namespace martlet::cli

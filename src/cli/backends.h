@@ -25,4 +25,16 @@ struct BackendOptions {
 // Errors: `usage`, "unknown_backend" or "backend_not_built"; those of the backend.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 
+// What a backend's machine is and can do at most, each figure the best of ten passes. Zero or empty: there is no such
+// thing, or it cannot be measured.
+struct MachineLimits {
+  std::string isa;       // the processor's instruction level
+  int32_t threads = 0;   // that were measured
+  double read_gb_s = 0;  // of the memory that weights lie in, 10^9 bytes a second
+  double int8_gops = 0,
+         half_gops = 0;  // products of 8-bit values, of halves: 10^9 multiplications and additions a second
+};
+// Takes a third of a second. Errors: as make_backend().
+Result<MachineLimits> measure_limits(const BackendOptions& options);
+
 }  // namespace martlet::cli

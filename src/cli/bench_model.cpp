@@ -11,14 +11,8 @@ namespace {
 
 constexpr int kJudgedTogether = 4;  // answers, which fill the rows of a step
 
-// `exact`: weights times activations as they are.
-Result<std::unique_ptr<Engine>> open_engine(const BenchModel& model, EngineOptions options, int threads, bool exact) {
-  options.prefix_cache = false;
-  MARTLET_ASSIGN(
-      std::unique_ptr<Backend> backend,
-      make_cpu_backend(
-          {.threads = threads, .max_rows = options.prefill_chunk + options.max_sequences, .f32_activations = exact}));
-  return Engine::create(model.file, std::move(backend), options);
+int32_t rows_of(const EngineOptions& options) {
+  return options.prefill_chunk + options.max_sequences;
 }
 
 }  // namespace
@@ -46,11 +40,15 @@ Result<BenchModel> open_bench_model(const std::string& model) {
   return out;
 }
 
-Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams, int threads) {
+Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams,
+                                                 BackendOptions backend) {
   EngineOptions options;
   options.context = context;
   options.max_sequences = options.streams = streams;
-  return open_engine(model, options, threads, false);
+  options.prefix_cache = false;
+  backend.max_rows = rows_of(options);
+  MARTLET_ASSIGN(std::unique_ptr<Backend> made, make_backend(backend));
+  return Engine::create(model.file, std::move(made), options);
 }
 
 Result<std::unique_ptr<Engine>> judging_engine(const BenchModel& model, int context, int threads) {
@@ -58,7 +56,11 @@ Result<std::unique_ptr<Engine>> judging_engine(const BenchModel& model, int cont
   options.context = context;
   options.max_sequences = kJudgedTogether;
   options.cache_type = CacheType::f32;
-  return open_engine(model, options, threads, true);
+  options.prefix_cache = false;
+  // Weights times activations as they are.
+  MARTLET_ASSIGN(std::unique_ptr<Backend> exact,
+                 make_cpu_backend({.threads = threads, .max_rows = rows_of(options), .f32_activations = true}));
+  return Engine::create(model.file, std::move(exact), options);
 }
 
 bench::LocalModel local_model(const BenchModel& model, std::unique_ptr<Engine> engine) {

@@ -9,6 +9,7 @@
 #include "bench/engine_target.h"
 #include "bench/judge.h"
 #include "chat/chat_template.h"
+#include "cli/backends.h"
 #include "file/model_file.h"
 #include "text/tokenizer.h"
 
@@ -27,8 +28,10 @@ struct BenchModel {
 // Errors: those of the model, and of its chat template, which chats need.
 Result<BenchModel> open_bench_model(const std::string& model);
 
-// An engine with room for `streams` sequences of `context` tokens. Errors: those of make_plan.
-Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams, int threads);
+// An engine on that backend, which is made with as many rows as it needs, with room for `streams` sequences of
+// `context` tokens. Errors: those of make_backend and make_plan.
+Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams,
+                                                 BackendOptions backend);
 
 // An engine that computes with weights and activations as they are and keeps its cache in float32: several times as
 // slow.

@@ -25,6 +25,7 @@
 #include "bench/server_kinds.h"
 #include "bench/server_target.h"
 #include "bench/session.h"
+#include "cli/backends.h"
 #include "cli/bench_model.h"
 #include "cli/bench_progress.h"
 #include "cli/executable.h"
@@ -44,7 +45,7 @@ constexpr const char* kInProcess = "martlet-in-process";
 constexpr double kBandwidthChange = 0.1;  // between the beginning and the end, beyond which a run is noisy
 
 struct Flags {
-  std::string model, out = "bench-results";
+  std::string model, out = "bench-results", backend = "cpu";
   std::vector<std::string> engines{"martlet"}, programs, models, loads;
   int rounds = 0, tokens = 0, context = 1024, threads = 0;
   bool quick = false, no_quality = false;
@@ -186,12 +187,15 @@ class Benchmark {
       return Error{ErrorKind::usage, "invalid_value",
                    "engines in one table are all measured over HTTP: martlet-in-process stands alone", "--engines"};
     }
+    MARTLET_TRY(make_backend({.name = flags_.backend, .threads = 1, .max_rows = 1}));  // refused now or never
     bench::EngineInfo info{kInProcess, MARTLET_VERSION, "in process, without HTTP",
                            static_cast<double>(bytes_read_per_token(*model_.file))};
-    info.on_processor = true;
+    info.on_processor = flags_.backend == "cpu";
     return std::unique_ptr<Target>(
         std::make_unique<bench::EngineTarget>(std::move(info), [this]() -> Result<bench::LocalModel> {
-          MARTLET_ASSIGN(std::unique_ptr<Engine> engine, answering_engine(model_, flags_.context, streams_, threads_));
+          MARTLET_ASSIGN(
+              std::unique_ptr<Engine> engine,
+              answering_engine(model_, flags_.context, streams_, {.name = flags_.backend, .threads = threads_}));
           return local_model(model_, std::move(engine));
         }));
   }
@@ -237,6 +241,7 @@ class Benchmark {
       out += fmt::format(" --program '{}'", fmt::join(words, " "));
     }
     for (const std::string& m : flags_.models) out += " --model-of '" + bench::without_folders(m) + "'";
+    if (flags_.backend != "cpu") out += " --backend " + flags_.backend;
     if (flags_.quick) out += " --quick";
     if (flags_.tokens > 0) out += fmt::format(" --tokens {}", flags_.tokens);
     for (const std::string& load : flags_.loads) out += " --loads " + load;
@@ -328,6 +333,9 @@ class Benchmark {
 };
 
 Status run(const Flags& flags) {
+  if (flags.backend != "cpu" && flags.engines != std::vector<std::string>{kInProcess})
+    return Error{ErrorKind::usage, "invalid_value",
+                 "is for martlet-in-process alone; start a server with it yourself, and name its address", "--backend"};
   MARTLET_ASSIGN(bench::Amounts amounts, amounts_of(flags));
   MARTLET_ASSIGN(BenchModel model, open_bench_model(flags.model));
   const Result<Hyperparameters> h = read_hyperparameters(*model.file);
@@ -360,6 +368,8 @@ Action define_bench_serve(CLI::App& app) {
   app.add_option("--tokens", flags->tokens, "Longest answer of a quick run")->check(CLI::Range(2, 4096));
   app.add_option("--context", flags->context, "Longest sequence in tokens")
       ->check(CLI::Range(64, 1 << 17))
+      ->capture_default_str();
+  app.add_option("--backend", flags->backend, "What martlet-in-process computes with: cpu, or cuda where it was built")
       ->capture_default_str();
   app.add_option("--threads", flags->threads, "Threads of each engine that takes such a number; 0: physical cores")
       ->check(CLI::Range(0, 1024));

@@ -12,6 +12,7 @@
 #include "bench/spec_trial.h"
 #include "bench/statistics.h"
 #include "chat/encode_chat.h"
+#include "cli/backends.h"
 #include "cli/draft_flags.h"
 #include "cli/load.h"
 #include "cli/progress.h"
@@ -224,6 +225,8 @@ Action define_bench_spec(CLI::App& app) {
                "Draw without seeds: drafts are verified by rejection sampling, texts differ");
   app.add_option("--context", flags->load.engine.context, "Tokens a sequence may have; 0: chosen")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--backend", flags->load.backend, kBackendHelp)->capture_default_str();
+  app.add_flag("--invariant", flags->load.invariant, kInvariantHelp);
   app.add_option("--threads", flags->load.threads, "Threads; 0: one for each physical core")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--json", flags->json, "Print one JSON object, for programs");

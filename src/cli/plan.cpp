@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backend/cpu/cores.h"
-#include "backend/cpu/cpu_backend.h"
+#include "cli/backends.h"
 #include "cli/cache_type.h"
 #include "cli/command.h"
 #include "cli/draft_flags.h"
@@ -16,7 +15,6 @@
 #include "engine/options.h"
 #include "hub/resolve.h"
 #include "net/http_server.h"
-#include "plan/bandwidth.h"
 
 namespace martlet::cli {
 namespace {
@@ -25,7 +23,7 @@ constexpr int64_t kTableGiB[] = {8, 16, 24, 32, 64, 128};
 
 struct Flags {
   std::string model, draft;
-  int32_t threads = 0;
+  BackendOptions backend;
   int connections = net::HttpServerOptions().max_connections;
   EngineOptions engine;
   std::vector<double> bandwidths{50, 100, 200, 400, 800};
@@ -48,7 +46,7 @@ struct Planned {
 void print_json(const Plan& plan) {
   boost::json::array parts;
   for (const PlanPart& part : plan.parts)
-    parts.push_back({{"name", part.name}, {"bytes", part.bytes}, {"note", part.note}});
+    parts.push_back({{"name", part.name}, {"bytes", part.bytes}, {"note", part.note}, {"on_host", part.on_host}});
   const boost::json::object object = {{"parts", std::move(parts)},
                                       {"total", plan.total()},
                                       {"ceiling", plan.ceiling},
@@ -66,15 +64,28 @@ void print_json(const Plan& plan) {
   std::printf("%s\n", boost::json::serialize(object).c_str());
 }
 
+void print_parts(const Plan& plan, bool on_host) {
+  for (const PlanPart& part : plan.parts) {
+    if (part.on_host != on_host) continue;
+    std::printf("%-12s %11s   %s%s\n", part.name.c_str(), human_memory(part.bytes).c_str(), part.note.c_str(),
+                on_host ? ", in the machine's memory" : "");
+  }
+}
+
 void print_plan(const Plan& plan) {
-  for (const PlanPart& part : plan.parts)
-    std::printf("%-12s %11s   %s\n", part.name.c_str(), human_memory(part.bytes).c_str(), part.note.c_str());
-  std::printf("%-12s %11s   of %s (%s)\n\n", "total", human_memory(plan.total()).c_str(),
+  print_parts(plan, false);
+  std::printf("%-12s %11s   of %s (%s)\n", "total", human_memory(plan.total()).c_str(),
               human_memory(plan.ceiling).c_str(), plan.ceiling_source.c_str());
+  print_parts(plan, true);
+  std::printf("\n");
   std::printf("context      %d tokens a sequence; the model was trained for %d\n", plan.context, plan.model_context);
   if (plan.fitted()) std::printf("             %s\n", fit_note(plan).c_str());
   std::printf("cache        %lld tokens, shared: %d full sequence%s at once, more when they are shorter\n",
               static_cast<long long>(plan.cache_tokens), plan.sequences, plan.sequences == 1 ? "" : "s");
+  if (plan.bandwidth_gb_s == 0) {
+    std::printf("speed        not known: there is no room to measure how fast memory is read\n");
+    return;
+  }
   std::printf("speed        at most %.1f tokens/s for one stream, %.1f when its context is full:\n",
               plan.roofline_tokens_per_s, plan.roofline_at(plan.context));
   std::printf("             %s of weights and %s of cache a token at %.1f GB/s measured\n",
@@ -126,10 +137,10 @@ Status show_table(const Planned& planned, const Flags& flags) {
 }
 
 // A machine that is asked about by --memory need not be this one, so its own limits do not bind.
-Ceiling ceiling_of(const Flags& flags) {
+Ceiling ceiling_of(const Flags& flags, const Backend& backend) {
   const int64_t asked = flags.engine.memory_ceiling;
-  if (asked == 0) return memory_ceiling(0);
-  const Ceiling here = memory_ceiling(asked);
+  const Ceiling here = memory_ceiling(asked, backend);
+  if (asked == 0) return here;
   if (here.bytes < asked)
     std::fprintf(stderr, "note: this machine allows %s (%s); run and serve would stay within that\n",
                  human_memory(here.bytes).c_str(), here.source.c_str());
@@ -137,8 +148,10 @@ Ceiling ceiling_of(const Flags& flags) {
 }
 
 Status show_plan(const Planned& planned, const Flags& flags) {
-  MARTLET_ASSIGN(Plan plan, make_plan(planned.needs, *planned.backend, ceiling_of(flags), planned.options(flags)));
-  add_roofline(plan, measure_read_bandwidth(flags.threads > 0 ? flags.threads : cpu::usable_cores()));
+  const Ceiling ceiling = ceiling_of(flags, *planned.backend);
+  MARTLET_ASSIGN(Plan plan, make_plan(planned.needs, *planned.backend, ceiling, planned.options(flags)));
+  MARTLET_ASSIGN(const MachineLimits limits, measure_limits(flags.backend));
+  add_roofline(plan, limits.read_gb_s);
   flags.json ? print_json(plan) : print_plan(plan);
   return {};
 }
@@ -147,9 +160,9 @@ Status run(const Flags& flags) {
   MARTLET_ASSIGN(const std::string path, resolve_model(flags.model));
   MARTLET_ASSIGN(const std::shared_ptr<const ModelFile> file, ModelFile::open(path));
   Planned planned;
-  MARTLET_ASSIGN(planned.backend,
-                 make_cpu_backend(
-                     {.threads = flags.threads, .max_rows = flags.engine.prefill_chunk + flags.engine.max_sequences}));
+  BackendOptions options = flags.backend;
+  options.max_rows = flags.engine.prefill_chunk + flags.engine.max_sequences;
+  MARTLET_ASSIGN(planned.backend, make_backend(options));
   MARTLET_ASSIGN(planned.needs, model_needs(*file, *planned.backend));
   DraftFlags draft;
   draft.draft = flags.draft;
@@ -176,7 +189,9 @@ Action define_plan(CLI::App& app) {
   app.add_option("--max-connections", flags->connections, "Open connections of a server; 0: no server, as in run")
       ->check(CLI::Range(0, 1 << 16))
       ->capture_default_str();
-  app.add_option("--threads", flags->threads, "Threads; absent: one for each physical core")
+  app.add_option("--backend", flags->backend.name, kBackendHelp)->capture_default_str();
+  app.add_flag("--invariant", flags->backend.invariant, kInvariantHelp);
+  app.add_option("--threads", flags->backend.threads, "Threads; absent: one for each physical core")
       ->check(CLI::Range(1, 1024));
   CLI::Option* table =
       app.add_flag("--table", flags->table, "What machines of 8 to 128 GB hold of it, and how fast it can be there");

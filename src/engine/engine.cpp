@@ -91,14 +91,16 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const ModelFile> 
   const PlanOptions plan_options = plan_options_of(options);
   EngineThread::Parts parts;
   MARTLET_ASSIGN(parts.plan, plan_engine(*file, *backend, memory_ceiling(options.memory_ceiling, *backend), options));
-  backend->spare(parts.plan.ceiling - parts.plan.total());
+  const StepLimits limits = step_limits(*backend, plan_options, parts.plan.context);
+  backend->limit(limits);
+  backend->spare(parts.plan.copies);
   const int32_t pages = pool_pages(parts.plan, *backend);
   parts.scheduler = {.page_tokens = backend->page_tokens(),
                      .pages = pages,
                      .context = parts.plan.context,
                      .max_sequences = options.max_sequences,
                      .prefill_chunk = options.prefill_chunk,
-                     .max_rows = step_rows(*backend, plan_options),
+                     .max_rows = limits.rows,
                      .tpot_target = options.tpot_target,
                      .prefix_cache = options.prefix_cache};
   parts.max_queue = options.max_queue;

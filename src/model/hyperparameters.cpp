@@ -176,6 +176,7 @@ StepWidths step_widths(const Hyperparameters& h) {
   return {.residual = h.width,
           .projected = int64_t{h.heads} * h.key_size + int64_t{h.kv_heads} * (h.key_size + h.value_size),
           .attended = std::max(attended, int64_t{h.heads} * h.key_size),
+          .heads = h.heads,
           .network = h.ffn,
           .vocabulary = h.vocabulary};
 }

@@ -2,10 +2,23 @@
 
 #include <algorithm>
 
+#include "base/function_ref.h"
 #include "model/architectures.h"
 #include "model/loader.h"
 
 namespace martlet {
+namespace {
+
+// Over what decoding one token reads: the embedding table counts only where it is the output head too.
+int64_t sum_of_products(const ModelFile& file, FunctionRef<int64_t(const TensorView&)> bytes_of) {
+  const bool tied = file.tensor("output.weight") == nullptr;
+  int64_t bytes = 0;
+  for (const NamedTensor& tensor : file.tensors())
+    if (tied || tensor.name != "token_embd.weight") bytes += bytes_of(tensor.view);
+  return bytes;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Model>> Model::create(std::shared_ptr<const ModelFile> file, const Hyperparameters& h,
                                              Backend& backend, int32_t pages, CacheType cache_type) {
@@ -47,11 +60,15 @@ int64_t weight_bytes(const ModelFile& file, const Backend& backend) {
 }
 
 int64_t bytes_read_per_token(const ModelFile& file) {
-  const bool tied = file.tensor("output.weight") == nullptr;
-  int64_t bytes = 0;
-  for (const NamedTensor& tensor : file.tensors())
-    if (tied || tensor.name != "token_embd.weight") bytes += tensor.view.bytes();
-  return bytes;
+  return sum_of_products(file, [](const TensorView& view) { return view.bytes(); });
+}
+
+int64_t bytes_read_per_token(const ModelFile& file, const Backend& backend) {
+  return sum_of_products(file, [&](const TensorView& view) { return backend.weight_read_bytes(view); });
+}
+
+int64_t copy_bytes(const ModelFile& file, const Backend& backend) {
+  return sum_of_products(file, [&](const TensorView& view) { return backend.copy_bytes(view); });
 }
 
 MatrixValues matrix_values(const ModelFile& file) {

@@ -51,6 +51,10 @@ int64_t weight_bytes(const ModelFile& file, const Backend& backend);
 // Bytes of the weights that decoding one token reads: every matrix and vector but the embedding table, which counts
 // only where it is the output head too.
 int64_t bytes_read_per_token(const ModelFile& file);
+// The same of what the backend keeps of them.
+int64_t bytes_read_per_token(const ModelFile& file, const Backend& backend);
+// Bytes of the copies of matrices that the backend makes where there is room.
+int64_t copy_bytes(const ModelFile& file, const Backend& backend);
 // Values of the matrices that a token is multiplied with: in the layers, and in the head where its logits are wanted.
 struct MatrixValues {
   int64_t layers = 0, head = 0;

@@ -18,7 +18,8 @@ Result<ModelNeeds> model_needs(const ModelFile& file, const Backend& backend) {
   ModelNeeds needs;
   MARTLET_ASSIGN(needs.h, read_hyperparameters(file));
   needs.weight_bytes = weight_bytes(file, backend);
-  needs.bytes_per_token_read = bytes_read_per_token(file);
+  needs.bytes_per_token_read = bytes_read_per_token(file, backend);
+  needs.copy_bytes = copy_bytes(file, backend);
   needs.text_bytes = count(file, "tokenizer.ggml.tokens") * kTokenBytes +
                      count(file, "tokenizer.ggml.merges") * kMergeBytes +
                      static_cast<int64_t>(file.tensors().size()) * kNameBytes;

@@ -15,10 +15,14 @@ namespace {
 
 // Code, libraries, stacks and what the allocator keeps of a running program without a model, measured.
 constexpr int64_t kProgramBytes = int64_t{16} << 20;
-// One part in so many of a device's free memory is left alone.
+// One part in so many of a device's free memory is left to its driver, for kernels, graphs and the matrix library.
 constexpr int64_t kDeviceReserve = 32;
 // A context below this is of no use to anybody; nothing smaller is chosen.
 constexpr int32_t kSmallestContext = 512;
+
+int64_t device_ceiling(int64_t bytes) {
+  return bytes - bytes / kDeviceReserve;
+}
 
 int64_t round_up(int64_t tokens, int64_t page) {
   return (tokens + page - 1) / page * page;
@@ -37,7 +41,9 @@ double gibibytes(int64_t bytes) {
 
 Error does_not_fit(const Plan& plan, int64_t least_tokens, int64_t least_bytes, const PlanOptions& options) {
   std::string need;
-  for (const PlanPart& part : plan.parts) need += fmt::format("{} {:.2f}, ", part.name, gibibytes(part.bytes));
+  for (const PlanPart& part : plan.parts) {
+    if (!part.on_host) need += fmt::format("{} {:.2f}, ", part.name, gibibytes(part.bytes));
+  }
   std::string change = options.streams > 1 ? "--context or --streams" : "--context";
   if (options.prompt_cache > 0) change += " or --prompt-cache";
   return {ErrorKind::memory, "does_not_fit",
@@ -105,33 +111,55 @@ void fit(Plan& plan, const Wish& wish, int64_t affordable, int64_t page) {
   plan.cache_tokens = tokens + wish.prompt_tokens;
 }
 
-void add_fixed_parts(Plan& plan, const ModelNeeds& model, const Backend& backend, const PlanOptions& options) {
-  const int32_t rows = step_rows(backend, options);
-  plan.parts = {{"weights", model.weight_bytes,
-                 backend.device_memory() ? "on the device" : "mapped from the file, shared between processes"},
-                {"tokenizer", model.text_bytes, "vocabulary and merges"},
-                {"workspace", backend.workspace_bytes(rows, step_widths(model.h)), "intermediates of one step"}};
+// All but the cache, for sequences of `context` tokens.
+void add_fixed_parts(Plan& plan, const ModelNeeds& model, const Backend& backend, const PlanOptions& options,
+                     int32_t context) {
+  const bool apart = backend.device_memory().has_value();
+  const StepLimits limits = step_limits(backend, options, context);
+  const auto workspace = [&](const ModelNeeds& of) { return backend.workspace_bytes(limits, step_widths(of.h)); };
+  plan.parts = {
+      {"weights", model.weight_bytes, apart ? "on the device" : "mapped from the file, shared between processes"},
+      {.name = "tokenizer", .bytes = model.text_bytes, .note = "vocabulary and merges", .on_host = apart},
+      {"workspace", workspace(model), "intermediates of one step"}};
   if (const ModelNeeds* draft = options.draft) {
-    const int64_t work = backend.workspace_bytes(rows, step_widths(draft->h));
-    plan.parts.push_back({"draft", draft->weight_bytes + work, "weights and workspace of the model that drafts"});
+    plan.parts.push_back(
+        {"draft", draft->weight_bytes + workspace(*draft), "weights and workspace of the model that drafts"});
   }
-  plan.parts.push_back({"program", kProgramBytes, "code, libraries, stacks", true});
-  if (options.server_bytes > 0) plan.parts.push_back({"server", options.server_bytes, "requests and answers", true});
+  plan.parts.push_back({"program", kProgramBytes, "code, libraries, stacks", true, apart});
+  if (options.server_bytes > 0)
+    plan.parts.push_back({"server", options.server_bytes, "requests and answers", true, apart});
+}
+
+// What is left goes to copies, as far as they want it.
+void add_copies(Plan& plan, const ModelNeeds& model, const PlanOptions& options) {
+  const int64_t wanted = model.copy_bytes + (options.draft ? options.draft->copy_bytes : 0);
+  plan.copies = std::min(wanted, plan.ceiling - plan.total());
+  if (wanted == 0) return;
+  const bool all = plan.copies == wanted;
+  plan.parts.push_back(
+      {"copies", plan.copies,
+       fmt::format("weights as halves, for long prompts: {}",
+                   all ? "all of them" : fmt::format("as many as fit, all take {:.2f} GiB", gibibytes(wanted)))});
 }
 
 }  // namespace
 
 Ceiling memory_ceiling(int64_t flag, const Backend& backend) {
-  const std::optional<int64_t> device = backend.device_memory();
+  const std::optional<DeviceMemory> device = backend.device_memory();
   if (!device) return memory_ceiling(flag);
-  // The driver keeps a little of its own for each allocation and graph.
-  const int64_t free = *device - *device / kDeviceReserve;
+  const int64_t free = device_ceiling(device->free + device->held);
   return flag > 0 && flag < free ? Ceiling{flag, "--memory"} : Ceiling{free, "free on the device"};
 }
 
-int32_t step_rows(const Backend& backend, const PlanOptions& options) {
-  return static_cast<int32_t>(
+Ceiling size_ceiling(int64_t bytes, const Backend& backend) {
+  if (backend.device_memory()) return {device_ceiling(bytes), "device less reserve"};
+  return {machine_ceiling(bytes), "machine less reserve"};
+}
+
+StepLimits step_limits(const Backend& backend, const PlanOptions& options, int32_t context) {
+  const auto rows = static_cast<int32_t>(
       std::min<int64_t>(backend.max_rows(), int64_t{options.prefill_chunk} + options.max_sequences));
+  return {.rows = rows, .sequences = options.max_sequences, .context = context};
 }
 
 int32_t pool_pages(const Plan& plan, const Backend& backend) {
@@ -165,7 +193,7 @@ Result<Plan> plan_exactly(const ModelNeeds& model, const Backend& backend, const
   plan.model_context = model.h.context;
   plan.bytes_per_token_read = model.bytes_per_token_read;
   plan.cache_bytes_per_token = *one_page / page;
-  add_fixed_parts(plan, model, backend, options);
+  add_fixed_parts(plan, model, backend, options, plan.wanted_context);
   const std::optional<int64_t> least_bytes = cache_bytes(*one_page, page, wish.least_tokens(page));
   if (!least_bytes || !cache_bytes(*one_page, page, round_up(wish.context, page) * wish.streams)) return overflow();
   const int64_t left = ceiling.bytes - plan.total();
@@ -179,6 +207,7 @@ Result<Plan> plan_exactly(const ModelNeeds& model, const Backend& backend, const
        fmt::format("keys and values as {}, shared by all sequences; what they leave free keeps earlier prompts",
                    name_of(options.cache_type))});
   if (prompts > 0) plan.parts.push_back({"prompt cache", prompts, "keys and values of earlier prompts"});
+  add_copies(plan, model, options);
   return plan;
 }
 

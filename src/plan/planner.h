@@ -18,6 +18,7 @@ struct ModelNeeds {
   int64_t weight_bytes = 0;          // of its files, mapped, or of what the backend keeps of them
   int64_t bytes_per_token_read = 0;  // see martlet::bytes_read_per_token
   int64_t text_bytes = 0;            // tokenizer and the file's index of names
+  int64_t copy_bytes = 0;            // see martlet::copy_bytes
 };
 
 // On that backend. Errors: those of read_hyperparameters.
@@ -52,8 +53,11 @@ Result<Plan> make_plan(const ModelNeeds& model, const Backend& backend, const Ce
 // What a backend may use: of its device's free memory, where it has one; else of this machine's.
 Ceiling memory_ceiling(int64_t flag, const Backend& backend);
 
-// Rows that one step takes at most: a prefill chunk and a decode row of each sequence, within what the backend takes.
-int32_t step_rows(const Backend& backend, const PlanOptions& options);
+// The same of a machine, or of a device, of that size which nobody else uses.
+Ceiling size_ceiling(int64_t bytes, const Backend& backend);
+
+// What steps are at most: rows of a prefill chunk and a decode row of each sequence, within what the backend takes.
+StepLimits step_limits(const Backend& backend, const PlanOptions& options, int32_t context);
 // Pages that hold the plan's tokens.
 int32_t pool_pages(const Plan& plan, const Backend& backend);
 

@@ -14,7 +14,7 @@ Result<std::vector<PlanRow>> plan_table(const ModelNeeds& model, const Backend& 
   std::vector<PlanRow> rows;
   for (const int64_t memory : memories) {
     PlanRow& row = rows.emplace_back(PlanRow{memory});
-    const Ceiling ceiling{machine_ceiling(memory), "machine less reserve"};
+    const Ceiling ceiling = size_ceiling(memory, backend);
     const Result<Plan> alone = make_plan(model, backend, ceiling, longest);
     if (!alone && alone.error().code != "does_not_fit") return alone.error();
     if (!alone) continue;
@@ -24,7 +24,7 @@ Result<std::vector<PlanRow>> plan_table(const ModelNeeds& model, const Backend& 
     if (!one) continue;
     const int64_t page = backend.page_tokens();
     const int64_t stream = (one->context + page - 1) / page * page * one->cache_bytes_per_token;
-    row.streams = 1 + (ceiling.bytes - one->total()) / stream;
+    row.streams = 1 + (ceiling.bytes - one->total() + one->copies) / stream;
   }
   return rows;
 }

@@ -19,6 +19,7 @@ struct MemoryReport {
 
   void add(const Plan& plan) {
     for (const PlanPart& part : plan.parts) {
+      if (part.on_host) continue;  // the ceiling is a device's
       int64_t& sum = parts[part.name];
       sum = part.of_process ? std::max(sum, part.bytes) : sum + part.bytes;
     }

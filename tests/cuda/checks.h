@@ -70,6 +70,8 @@ void check_reference(const std::string& model, const std::string& reference, Cac
                      Tally& tally);
 // On a backend that is invariant: a prompt in chunks, alone and in a batch, has the bits that it has whole.
 void check_invariance(const std::string& model, Backend& cuda, Tally& tally);
+// What loading a model and its widest steps take of the device, held to what a plan adds up.
+void check_memory(const std::string& model, Tally& tally);
 // A model file on both backends, and the same bits alone and in a batch.
 void check_model(const std::string& model, Backend& cpu, Backend& cuda, Tally& tally);
 

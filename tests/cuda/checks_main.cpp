@@ -1,6 +1,6 @@
 // gpu_checks [copies] [brief] [linear] [attention] [draws] [golden FOLDER] [reference MODEL FILE] [model MODEL]
-// [invariant MODEL]: runs the checks that are named, those behind `copies` with memory for copies of weights; `brief`:
-// fewer of attention, for tools that make it slow.
+// [invariant MODEL] [memory MODEL]: runs the checks that are named, those behind `copies` with memory for copies of
+// weights; `brief`: fewer of attention, for tools that make it slow.
 
 #include <cstdlib>
 
@@ -36,9 +36,13 @@ int main(int count, char** arguments) {
       brief = true;
       continue;
     }
-    const auto cuda = value_of(make_cuda_backend({.invariant = what == "invariant"}));
-    if (copies) cuda->spare(*cuda->device_memory() / 2);
     const auto next = [&]() -> std::string { return ++i < count ? arguments[i] : ""; };
+    if (what == "memory") {  // with backends of its own
+      gpu::check_memory(next(), tally);
+      continue;
+    }
+    const auto cuda = value_of(make_cuda_backend({.invariant = what == "invariant"}));
+    if (copies) cuda->spare(cuda->device_memory()->free / 2);
     if (what == "linear") {
       gpu::check_linear(*scalar, *cuda, copies, tally);
     } else if (what == "attention") {

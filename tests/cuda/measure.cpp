@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
   const auto file = value_of(ModelFile::open(arguments[1]));
   const auto backend =
       value_of(make_cuda_backend({.max_rows = rows, .invariant = option(count, arguments, "invariant", "0")[0] != 0}));
-  backend->spare(option(count, arguments, "copies", "1")[0] ? *backend->device_memory() / 2 : 0);
+  backend->spare(option(count, arguments, "copies", "1")[0] ? backend->device_memory()->free / 2 : 0);
   const auto named = std::ranges::find(kCacheTypeNames, text_of(count, arguments, "cache", "f16"));
   const auto cache = static_cast<CacheType>(named - std::begin(kCacheTypeNames));
   const auto begin = Clock::now();

@@ -12,6 +12,7 @@ def bench(program, model, *arguments):
 def test_json(program, nano):
     report = json.loads(bench(program, nano, "--json", "--threads", "1"))
     assert report["threads"] == 1 and report["bandwidth_gb_s"] > 0.1 and report["int8_peak_gops"] > 1
+    assert report["backend"] == "cpu" and report["device"] == f"{report['isa']}, 1 thread" and report["half_peak_gops"] is None
     assert [row["tokens"] for row in report["prefill"]] == [64]
     assert [(row["batch"], row["context"]) for row in report["decode"]] == [(1, 0), (3, 0), (1, 32), (3, 32)]
     for row in report["prefill"] + report["decode"]:
@@ -34,6 +35,35 @@ def test_table(program, nano):
     rows = [line.split() for line in text.splitlines() if line.startswith(("prefill", "decode"))]
     assert [row[0] for row in rows] == ["prefill"] + 4 * ["decode"]
     assert all(row[-1] == "%" for row in rows)
+
+
+def test_a_prompt_in_smaller_chunks(program, nano):
+    report = json.loads(bench(program, nano, "--json", "--chunk", "16"))
+    assert [row["tokens"] for row in report["prefill"]] == [64]
+
+
+def refused(program, *arguments):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.stdout == ""
+    return done.returncode, done.stderr.split(":")[0]
+
+
+def test_a_backend_that_is_not_there(program, nano):
+    """CUDA that is not built, or has no device here, is refused; nothing is measured on the processor in its place."""
+    for command in (["bench", nano], ["plan", nano], ["bench", "spec", nano, "--draft", "ngram"]):
+        told = refused(program, *command, "--backend", "cuda")
+        assert told in ((2, "error[backend_not_built]"), (5, "error[no_device]")), (command, told)
+        assert refused(program, *command, "--backend", "gpu") == (2, "error[unknown_backend]"), command
+    assert refused(program, "bench", "serve", nano, "--backend", "cuda") == (2, "error[invalid_value]")   # of its servers
+
+
+def test_what_does_not_fit(program, nano):
+    """A model that does not fit is refused as by run and serve; a row that does not fit is left out, aloud."""
+    assert refused(program, "bench", nano, "--memory", "1MiB") == (4, "error[does_not_fit]")
+    done = subprocess.run([program, "bench", nano, "-p", "64,1048576", "-n", "0", "-r", "1", "--memory", "64MiB", "--json"],
+                          capture_output=True, text=True, timeout=120, check=True)
+    assert [row["tokens"] for row in json.loads(done.stdout)["prefill"]] == [64]
+    assert "left out: batch 1 with 1048576 tokens each: error[does_not_fit]" in done.stderr
 
 
 def bench_spec(program, model, *arguments):

@@ -61,11 +61,11 @@ std::string CpuBackend::device() const {
 // One block for each kind of tensor: the residual stream before and after an operator, projections, queries that are
 // turned, what attention gives, the network's inside (gate and up are never there as a whole), and what matrices read
 // in quantized form, which takes less than a third of it. Where tensors share a block it is less.
-int64_t CpuBackend::workspace_bytes(int32_t rows, const StepWidths& widths) const {
+int64_t CpuBackend::workspace_bytes(const StepLimits& limits, const StepWidths& widths) const {
   const int64_t read = widths.residual + widths.attended + widths.network;
   const int64_t columns =
       2 * widths.residual + widths.projected + 2 * widths.attended + widths.network + (exact_ ? read : read / 3);
-  const int64_t values = rows * columns + std::min<int64_t>(rows, kLogitRows) * widths.vocabulary;
+  const int64_t values = limits.rows * columns + std::min<int64_t>(limits.rows, kLogitRows) * widths.vocabulary;
   const int64_t widest = std::max({widths.residual, widths.attended, widths.network});
   constexpr int64_t kLargeHead = 256;  // heads are not known here
   const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) + row_bytes(widest) +

@@ -38,7 +38,7 @@ class CpuBackend final : public Backend {
   std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override {
     return cpu::cache_page_bytes(group);
   }
-  int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override;
+  int64_t workspace_bytes(const StepLimits& limits, const StepWidths& widths) const override;
 
   Result<ModelId> open(std::span<const CacheGroup> groups) override;
   void close(ModelId model) override;

@@ -21,50 +21,42 @@ namespace {
 
 constexpr int64_t kBlasWorkspace = 32 << 20;  // what the library advises for this architecture
 constexpr int64_t kUnpackedBytes = 64 << 20;  // part of a weight as halves, for products of many rows
-// A step's intermediates come to this many of the widest tensor's rows: see the CPU backend, plus halves of each.
-constexpr int64_t kLiveTensors = 4;
-// What the driver hands out memory in.
-constexpr int64_t kAllocationBytes = 2 << 20;
 
 // Halves that a segment's copy has: none where it is halves as it is.
 int64_t copied_halves(const DeviceSegment& segment) {
   return segment.format == Format::F16 ? 0 : int64_t{segment.rows} * segment.steps * 64;
 }
 
-int64_t copy_bytes(const StoredWeight& weight) {
+int64_t bytes_of_copy(const StoredWeight& weight) {
   int64_t halves = 0;
   for (const StoredSegment& segment : weight.segments) halves += copied_halves(segment.device);
-  const int64_t bytes = halves * static_cast<int64_t>(sizeof(__half));
-  return (bytes + kAllocationBytes - 1) / kAllocationBytes * kAllocationBytes;
+  return taken_bytes(halves * static_cast<int64_t>(sizeof(__half)));
 }
 
 bool wants_copy(const StoredWeight& weight) {
-  return weight.multiplied && copy_bytes(weight) > 0;
+  return weight.multiplied && bytes_of_copy(weight) > 0;
 }
 
-Error no_device(const char* text) {
-  return {ErrorKind::io, "no_device", text, "--backend cuda"};
+Error no_library() {
+  return {ErrorKind::io, "no_device", "the matrix library of CUDA does not start on this device", "--backend cuda"};
 }
 
 }  // namespace
 
 Status CudaBackend::start() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
-    return no_device("the driver shows no CUDA device; use the CPU, or make a device visible");
+  MARTLET_TRY(check_device());
   cudaDeviceProp properties;
   MARTLET_TRY(check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties"));
-  if (properties.major < 8) return no_device("the CUDA device is older than compute capability 8.0; use the CPU");
   device_name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
   shared_bytes_ = static_cast<int32_t>(properties.sharedMemPerBlockOptin);
   stream_.dependent = properties.major >= 9;
   MARTLET_TRY(check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "creating a stream"));
   if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasSetStream(blas_, stream_.handle) != CUBLAS_STATUS_SUCCESS)
-    return no_device("the matrix library of CUDA does not start on this device");
+    return no_library();
   MARTLET_ASSIGN(blas_workspace_, Memory::allocate(Place::device, kBlasWorkspace));
   if (cublasSetWorkspace(blas_, blas_workspace_.data(), static_cast<size_t>(kBlasWorkspace)) != CUBLAS_STATUS_SUCCESS)
-    return no_device("the matrix library of CUDA does not start on this device");
+    return no_library();
   MARTLET_ASSIGN(unpacked_, Memory::allocate(Place::device, kUnpackedBytes));
   MARTLET_ASSIGN(finished_, Memory::allocate(Place::device, int64_t{kMergeRows} * kMergeUnits * 4));
   MARTLET_ASSIGN(choice_scratch_, Memory::allocate(Place::device, choice_scratch_bytes()));
@@ -81,33 +73,6 @@ CudaBackend::~CudaBackend() {
   drop_graphs();
   if (blas_) cublasDestroy(blas_);
   if (stream_.handle) cudaStreamDestroy(stream_.handle);
-}
-
-int64_t CudaBackend::workspace_bytes(int32_t rows, const StepWidths& widths) const {
-  const int64_t widest = std::max({widths.residual, widths.projected, widths.attended, 2 * widths.network});
-  const int64_t logit_rows = std::min<int64_t>(kRowBuckets.back(), std::max(rows, kFewRows));
-  return static_cast<int64_t>(sizeof(float)) * (kLiveTensors * rows * widest + logit_rows * widths.vocabulary) +
-         kBlasWorkspace + kUnpackedBytes;
-}
-
-std::optional<int64_t> CudaBackend::device_memory() const {
-  size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return 0;
-  return static_cast<int64_t>(free);
-}
-
-// The step's memory for the weights that are there. The matrix with most rows makes logits.
-int64_t CudaBackend::step_bytes() const {
-  int64_t widest = 0, vocabulary = 0;
-  for (const auto& weight : weights_) {
-    if (!weight) continue;
-    widest = std::max(widest, weight->columns);
-    vocabulary = std::max(vocabulary, weight->rows);
-  }
-  for (const auto& weight : weights_) {
-    if (weight && weight->rows < vocabulary) widest = std::max(widest, weight->rows);
-  }
-  return workspace_bytes(max_rows_, {.residual = std::max(widest, int64_t{64}), .vocabulary = vocabulary}) + (1 << 20);
 }
 
 std::optional<int64_t> CudaBackend::cache_page_bytes(const CacheGroup& group) const {
@@ -207,8 +172,8 @@ Status CudaBackend::make_copies(ModelId model) {
   }
   std::ranges::stable_sort(wanted, {}, &StoredWeight::rows);
   for (StoredWeight* weight : wanted) {
-    if (copy_bytes(*weight) > spare_bytes_) continue;
-    Result<Memory> memory = Memory::allocate(Place::device, copy_bytes(*weight));
+    if (bytes_of_copy(*weight) > spare_bytes_) continue;
+    Result<Memory> memory = Memory::allocate(Place::device, bytes_of_copy(*weight));
     if (!memory && memory.error().kind != ErrorKind::memory) return memory.error();
     if (!memory) continue;  // somebody else has taken it since the plan was made
     weight->copy = std::move(*memory);
@@ -241,7 +206,8 @@ std::string CudaBackend::remark() const {
 Status CudaBackend::prepare(ModelId id, FunctionRef<Outputs()> forward) {
   OpenModel& model = *models_[static_cast<size_t>(id)];
   MARTLET_TRY(ready());
-  MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, 2 * int64_t{model.group.pages}));
+  MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, listed_pages(model)));
+  if (invariant_) MARTLET_TRY(input_.reserve_alone(max_rows_, limits_.context));
   drop_if(moved);
   expect({});
   input_.fill({}, {}, 1, false);
@@ -339,7 +305,7 @@ void CudaBackend::copy_pages(const OpenModel& model, std::span<const PageCopy> c
 
 Status CudaBackend::queue(OpenModel& model, const Batch& batch, FunctionRef<Outputs()> forward) {
   MARTLET_TRY(ready());
-  const auto pages = std::max<int64_t>(2 * int64_t{model.group.pages}, StepInput::pages_of(batch));
+  const int64_t pages = std::max(listed_pages(model), StepInput::pages_of(batch));
   MARTLET_ASSIGN(const bool moved, input_.reserve(max_rows_, pages));
   drop_if(moved);
   const std::optional<size_t> bucket = bucket_of(batch);

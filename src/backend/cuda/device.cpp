@@ -11,6 +11,16 @@ Status check(cudaError_t result, const char* operation) {
                std::string(operation) + ": " + cudaGetErrorString(result), "cuda"};
 }
 
+Status check_device() {
+  const auto none = [](const char* text) { return Error{ErrorKind::io, "no_device", text, "--backend cuda"}; };
+  int count = 0, major = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
+    return none("the driver shows no CUDA device; use the CPU, or make a device visible");
+  MARTLET_TRY(check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking for the device"));
+  if (major < 8) return none("the CUDA device is older than compute capability 8.0; use the CPU");
+  return {};
+}
+
 Result<Memory> Memory::allocate(Place place, int64_t bytes) {
   Memory out;
   out.place_ = place;

@@ -15,7 +15,17 @@ namespace martlet::cuda {
 // What a call of the runtime said, as an error that names the operation: `memory` when there was none, else `io`.
 Status check(cudaError_t result, const char* operation);
 
+// That the first visible device can run the backend. Errors: `io`, "no_device".
+Status check_device();
+
 enum class Place { device, pinned };
+
+// Bytes of the device that the driver takes for an allocation of so many.
+constexpr int64_t taken_bytes(int64_t bytes) {
+  constexpr int64_t kSmall = 1 << 20, kSmallUnit = 512, kUnit = 2 << 20;
+  const int64_t unit = bytes < kSmall ? kSmallUnit : kUnit;
+  return (bytes + unit - 1) / unit * unit;
+}
 
 // Empty, or `size()` bytes, 256-byte aligned.
 class Memory {
@@ -35,6 +45,7 @@ class Memory {
   explicit operator bool() const { return data_ != nullptr; }
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }
+  int64_t taken() const { return place_ == Place::device ? taken_bytes(size_) : 0; }  // of the device
   template <class T>
   T* as() const {
     return reinterpret_cast<T*>(data_);

@@ -2,7 +2,7 @@
 
 // The backend's operators on a CUDA device. Work is queued on one stream; steps that decode one row a sequence are
 // replayed from graphs, one for each number of rows that steps are rounded up to. Bodies: linear.cpp, rows.cpp,
-// attend.cpp, choose.cpp; the rest in cuda_backend.cpp.
+// attend.cpp, choose.cpp, planned.cpp; the rest in cuda_backend.cpp.
 
 #include <cublas_v2.h>
 
@@ -42,9 +42,12 @@ class CudaBackend final : public Backend {
   int32_t max_rows() const override { return max_rows_; }
   bool keeps(CacheType type) const override { return format_of(type).element_bytes > 0; }
   std::optional<int64_t> cache_page_bytes(const CacheGroup& group) const override;
-  int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override;
-  int64_t weight_bytes(const TensorView& view) const override { return device_bytes(view); }
-  std::optional<int64_t> device_memory() const override;
+  int64_t workspace_bytes(const StepLimits& limits, const StepWidths& widths) const override;
+  int64_t weight_bytes(const TensorView& view) const override { return taken_bytes(device_bytes(view)); }
+  int64_t weight_read_bytes(const TensorView& view) const override { return device_bytes(view); }
+  int64_t copy_bytes(const TensorView& view) const override;
+  std::optional<DeviceMemory> device_memory() const override;
+  void limit(const StepLimits& limits) override { limits_ = limits; }
   void spare(int64_t bytes) override { spare_bytes_ = bytes; }
   std::string remark() const override;
 
@@ -112,6 +115,8 @@ class CudaBackend final : public Backend {
   void drop_if(bool moved);
   Status make_copies(ModelId model);
   int64_t step_bytes() const;
+  int64_t start_bytes() const;
+  int64_t listed_pages(const OpenModel& model) const;
   bool reserve_partials(int32_t heads, int32_t value_size);
   std::optional<size_t> bucket_of(const Batch& batch) const;
   void begin_step(OpenModel& model, int32_t rows, int32_t output_rows, bool all_rows_are_outputs);
@@ -155,6 +160,7 @@ class CudaBackend final : public Backend {
   Uploader uploader_{stream_};
   std::vector<size_t> uploading_;  // weights whose uploads are not finished
   int64_t spare_bytes_ = 0;        // for copies
+  StepLimits limits_;              // zeros: nobody has said
 
   StepMemory memory_;
   StepInput input_;

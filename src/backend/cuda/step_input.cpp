@@ -9,32 +9,64 @@ namespace {
 constexpr int64_t kPagesOfSpan = kSpanTokens / kPageTokens;
 constexpr int32_t kMaxQueriesARow = 64;
 constexpr int64_t kOneCopyBytes = 128 << 10;
+constexpr int64_t kNumberBytes = sizeof(int32_t);
+
+int64_t round_up(int64_t numbers) {
+  return (numbers + 3) / 4 * 4;
+}
 
 }  // namespace
 
 StepInput::Part StepInput::part(int64_t size) {
-  size = (size + 3) / 4 * 4;
+  size = round_up(size);
   const Part out = {size_, size};
   size_ += size;
   return out;
 }
 
-Result<bool> StepInput::reserve(int32_t rows, int64_t pages) {
-  if (rows <= tokens_.size && pages <= pages_.size) return false;
-  rows = static_cast<int32_t>(std::max<int64_t>(rows, tokens_.size));
-  pages = std::max(pages, pages_.size);
+void StepInput::lay_out(int32_t rows, int64_t pages) {
   size_ = 0;
   for (Part* each : {&tokens_, &positions_, &row_pages_, &outputs_}) *each = part(rows);
   row_spans_ = part(rows + 1);
   span_range_ = part(2);
-  span_rows_ = part(pages / kPagesOfSpan + 2 * rows);
+  span_rows_ = part(spans_of(rows, pages));
   pages_ = part(pages);
   // All tiles of a sequence but its last are full.
   tiles_ = part(3 * (int64_t{rows} + int64_t{rows} * kMaxQueriesARow / kTileQueries));
-  const int64_t bytes = size_ * static_cast<int64_t>(sizeof(int32_t));
+}
+
+Result<bool> StepInput::reserve(int32_t rows, int64_t pages) {
+  if (rows <= tokens_.size && pages <= pages_.size) return false;
+  rows = static_cast<int32_t>(std::max<int64_t>(rows, tokens_.size));
+  lay_out(rows, std::max(pages, pages_.size));
+  const int64_t bytes = size_ * kNumberBytes;
   MARTLET_ASSIGN(host_, Memory::allocate(Place::pinned, bytes));
   MARTLET_ASSIGN(device_, Memory::allocate(Place::device, bytes));
   return true;
+}
+
+Status StepInput::reserve_alone(int32_t rows, int32_t context) {
+  const int64_t bytes = alone_bytes(rows, context);
+  if (bytes <= alone_device_.size()) return {};
+  alone_device_ = Memory();
+  MARTLET_ASSIGN(alone_device_, Memory::allocate(Place::device, bytes));
+  return {};
+}
+
+int64_t StepInput::spans_of(int32_t rows, int64_t pages) {
+  return round_up(pages / kPagesOfSpan + 2 * int64_t{rows});
+}
+
+int64_t StepInput::device_bytes(int32_t rows, int64_t pages) {
+  StepInput input;
+  input.lay_out(rows, pages);
+  return input.size_ * kNumberBytes;
+}
+
+// A range has one row at least.
+int64_t StepInput::alone_bytes(int32_t rows, int32_t context) {
+  const int64_t spans = int64_t{rows} * ((int64_t{context} + kSpanTokens - 1) / kSpanTokens);
+  return (rows + 1 + 2 * int64_t{rows} + spans) * kNumberBytes;
 }
 
 int64_t StepInput::pages_of(const Batch& batch) {

@@ -15,6 +15,13 @@ class StepInput {
   // For steps of `rows` rows at most whose sequences list `pages` pages at most, and spans of attention to match.
   // Graphs made before are void when this returns true.
   Result<bool> reserve(int32_t rows, int64_t pages);
+  // For steps whose rows all become spans, of sequences of `context` tokens at most. Grows by itself beyond.
+  Status reserve_alone(int32_t rows, int32_t context);
+  // Bytes of the device that both take, and spans that the first is for.
+  static int64_t device_bytes(int32_t rows, int64_t pages);
+  static int64_t alone_bytes(int32_t rows, int32_t context);
+  static int64_t spans_of(int32_t rows, int64_t pages);
+  int64_t taken() const { return device_.taken() + alone_device_.taken(); }
 
   // Lays out the batch, padded to `padded_rows` rows that no sequence owns. `tokens` are those of the batch, resolved.
   // Rows of sequences that have one row, the first kMergeRows of them, become spans; all others are left for tiles.
@@ -41,6 +48,7 @@ class StepInput {
   struct Part {
     int64_t first = 0, size = 0;  // numbers
   };
+  void lay_out(int32_t rows, int64_t pages);
   Part part(int64_t size);
   int32_t* host(const Part& part) const { return host_.as<int32_t>() + part.first; }
   const int32_t* device(const Part& part) const { return device_.as<int32_t>() + part.first; }

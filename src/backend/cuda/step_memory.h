@@ -84,6 +84,7 @@ class StepMemory {
 
   Status reserve(int64_t bytes);  // nothing may be in use
   int64_t size() const { return memory_.size(); }
+  int64_t taken() const { return memory_.taken(); }
   // 256-byte aligned, contents undefined. Throws std::bad_alloc: submit() turns it into an error.
   Block take(int64_t bytes);
 

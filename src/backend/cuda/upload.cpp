@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kStageBytes = 32 << 20;
 constexpr int64_t kMaxSegmentsOfModel = 1 << 16;
+constexpr int64_t kLargestBytes = kMaxSegmentsOfModel * int64_t{sizeof(uint32_t)};
 constexpr int kCopyThreads = 4;  // one core does not fill the bus
 // How weights are stored: times 2^-exponent, so that those of all usual models are normal halves, and what the largest
 // stored number must lie between; where it does not, it is brought to `best` at most.
@@ -79,6 +80,21 @@ int64_t device_bytes(const TensorView& view) {
   return segment_bytes(view.format, view.rows(), view.columns());
 }
 
+int64_t halves_bytes(const TensorView& view) {
+  if (view.rows() == 1 || plain(view.format)) return 0;
+  return view.rows() * ((view.columns() + 63) / 64 * 64) * static_cast<int64_t>(sizeof(__half));
+}
+
+int64_t StoredWeight::taken() const {
+  int64_t bytes = copy.taken() + bias.taken() + vector.taken();
+  for (const StoredSegment& segment : segments) bytes += segment.memory.taken();
+  return bytes;
+}
+
+int64_t Uploader::buffer_bytes() {
+  return 2 * taken_bytes(kStageBytes) + taken_bytes(kLargestBytes);
+}
+
 Uploader::~Uploader() {
   for (Stage& stage : stages_) {
     if (stage.free) cudaEventDestroy(stage.free);
@@ -94,7 +110,7 @@ Status Uploader::reserve(int64_t bytes) {
     MARTLET_ASSIGN(stage.device, Memory::allocate(Place::device, bytes));
   }
   if (largest_) return {};
-  MARTLET_ASSIGN(largest_, Memory::allocate(Place::device, kMaxSegmentsOfModel * int64_t{sizeof(uint32_t)}));
+  MARTLET_ASSIGN(largest_, Memory::allocate(Place::device, kLargestBytes));
   return check(cudaMemsetAsync(largest_.data(), 0, static_cast<size_t>(largest_.size()), stream_.handle), "clearing");
 }
 

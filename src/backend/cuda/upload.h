@@ -28,12 +28,16 @@ struct StoredWeight {
   Memory copy;                          // halves of all rows, for products of many rows; or nothing
   Memory bias;                          // f32, one a row, or nothing
   Memory vector;                        // of a weight with one row: its values, f32
+
+  int64_t taken() const;  // bytes of the device
 };
 
 // Errors (model): "unsupported_format", "bad_tensor" for what does not stack.
 Status check_stack(std::span<const TensorView> stacked, const UploadOptions& options);
-// Bytes that a tensor takes on the device.
+// Bytes that a tensor has on the device.
 int64_t device_bytes(const TensorView& view);
+// Bytes of its copy in halves; none where it is halves as it is, or a vector.
+int64_t halves_bytes(const TensorView& view);
 
 class Uploader {
  public:
@@ -47,6 +51,9 @@ class Uploader {
   // Waits, and uploads again, with another exponent, what did not lie well in the range of halves. Gives the buffers
   // back.
   Status finish(std::span<StoredWeight* const> weights);
+  // Bytes of the device that buffers take from the first upload() to finish(), and now.
+  static int64_t buffer_bytes();
+  int64_t taken() const { return stages_[0].device.taken() + stages_[1].device.taken() + largest_.taken(); }
 
  private:
   struct Stage {

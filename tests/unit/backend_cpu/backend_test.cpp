@@ -282,11 +282,11 @@ TEST(CpuBackend, StepsStayInsideTheWorkspace) {
     if (rows == 100 && after_largest == 0) after_largest = backend.workspace_used();
   }
   EXPECT_EQ(backend.workspace_used(), after_largest);
-  EXPECT_LE(after_largest, backend.workspace_bytes(100, {.residual = kWidth,
-                                                         .projected = (kHeads + 2 * kKeyHeads) * kHeadSize,
-                                                         .attended = kHeads * kHeadSize,
-                                                         .network = kFfn,
-                                                         .vocabulary = kVocabulary}));
+  EXPECT_LE(after_largest, backend.workspace_bytes({.rows = 100}, {.residual = kWidth,
+                                                                   .projected = (kHeads + 2 * kKeyHeads) * kHeadSize,
+                                                                   .attended = kHeads * kHeadSize,
+                                                                   .network = kFfn,
+                                                                   .vocabulary = kVocabulary}));
 }
 
 TEST(CpuBackend, RefusesWhatItCannotHold) {

@@ -17,6 +17,17 @@ TEST(Backends, AnUnknownNameIsRefused) {
   ASSERT_FALSE(backend);
   EXPECT_EQ(backend.error().code, "unknown_backend");
   EXPECT_EQ(backend.error().kind, ErrorKind::usage);
+  EXPECT_EQ(measure_limits({.name = "vulkan"}).error().code, "unknown_backend");
+}
+
+TEST(Backends, TheProcessorSaysWhatItCanDo) {
+  const auto limits = measure_limits({.name = "cpu", .threads = 1});
+  ASSERT_TRUE(limits);
+  EXPECT_EQ(limits->threads, 1);
+  EXPECT_FALSE(limits->isa.empty());
+  EXPECT_GT(limits->read_gb_s, 0);
+  EXPECT_GT(limits->int8_gops, 0);
+  EXPECT_EQ(limits->half_gops, 0);
 }
 
 #ifndef MARTLET_CUDA
@@ -25,6 +36,7 @@ TEST(Backends, WhatIsNotBuiltSaysHowToBuildIt) {
   ASSERT_FALSE(backend);
   EXPECT_EQ(backend.error().code, "backend_not_built");
   EXPECT_NE(backend.error().text.find("release-cuda"), std::string::npos);
+  EXPECT_EQ(measure_limits({.name = "cuda"}).error().text, backend.error().text);
 }
 #endif
 

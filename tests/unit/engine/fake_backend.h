@@ -48,7 +48,7 @@ struct FakeControls {
   std::atomic<int> step_milliseconds{0};
   std::atomic<bool> weights_intact{true};
   std::atomic<int32_t> largest_step{0};
-  std::optional<int64_t> device_memory;  // free bytes of a device of its own, or none
+  std::optional<DeviceMemory> device_memory;  // of a device of its own, or none
   std::string remark;
   std::mutex mutex;
   std::set<Token> seen;  // tokens of all rows that ran
@@ -73,7 +73,7 @@ class FakeBackend final : public Backend {
         keys_(static_cast<size_t>(page_tokens) * static_cast<size_t>(pages)),
         controls_(controls) {}
 
-  std::optional<int64_t> device_memory() const override { return controls_->device_memory; }
+  std::optional<DeviceMemory> device_memory() const override { return controls_->device_memory; }
   std::string remark() const override { return controls_->remark; }
 
   std::string_view name() const override { return "fake"; }
@@ -87,8 +87,8 @@ class FakeBackend final : public Backend {
         heads * static_cast<uint64_t>((g.type == CacheType::f16 ? 2 : 1) * (g.key_size + g.value_size) * page_tokens_);
     return bytes.within(uint64_t{1} << 62) ? std::optional<int64_t>(*bytes.get()) : std::nullopt;
   }
-  int64_t workspace_bytes(int32_t rows, const StepWidths& widths) const override {
-    return 4 * (rows * widths.residual + widths.vocabulary);
+  int64_t workspace_bytes(const StepLimits& limits, const StepWidths& widths) const override {
+    return 4 * (limits.rows * widths.residual + widths.vocabulary);
   }
   Result<ModelId> open(std::span<const CacheGroup>) override { return ModelId{}; }
   void close(ModelId) override {}

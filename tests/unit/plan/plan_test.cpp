@@ -40,7 +40,8 @@ class Planning : public testing::Test {
   int64_t fixed() { return plan(1 << 30)->total() - plan(1 << 30)->cache_tokens * kTokenBytes; }
 
   Hyperparameters h_ = model();
-  FakeBackend backend_{16, 1, std::make_shared<FakeControls>()};
+  std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
+  FakeBackend backend_{16, 1, controls_};
 };
 
 TEST_F(Planning, WithRoomTheDefaultsHold) {
@@ -124,6 +125,67 @@ TEST_F(Planning, TheTableSaysWhatMachinesHold) {
   const ModelNeeds needs{h_, 100 * kMiB, 90 * kMiB, 0};
   EXPECT_TRUE(make_plan(needs, backend_, ceiling, {.context = kDefaultContext, .streams = streams}));
   EXPECT_FALSE(make_plan(needs, backend_, ceiling, {.context = kDefaultContext, .streams = streams + 1}));
+}
+
+class PlanningForADevice : public Planning {
+ protected:
+  PlanningForADevice() { controls_->device_memory = DeviceMemory{.free = int64_t{1} << 30}; }
+  int64_t part(const Plan& p, const std::string& name) {
+    for (const PlanPart& each : p.parts)
+      if (each.name == name) return each.bytes;
+    return -1;
+  }
+};
+
+TEST_F(PlanningForADevice, WhatTheMachineHoldsDoesNotCount) {
+  const PlanOptions options{.context = 4096, .server_bytes = 7 * kMiB};
+  const auto on_device = plan(int64_t{8} << 30, options);
+  controls_->device_memory.reset();
+  const auto here = plan(int64_t{8} << 30, options);
+  ASSERT_TRUE(on_device && here);
+  int64_t on_host = 0;
+  for (const PlanPart& part : on_device->parts) on_host += part.on_host ? part.bytes : 0;
+  EXPECT_EQ(on_host, part(*here, "tokenizer") + part(*here, "program") + part(*here, "server"));
+  EXPECT_EQ(on_device->total(), here->total() - on_host);
+  EXPECT_EQ(on_device->model_bytes(), on_device->total());
+  for (const PlanPart& part : here->parts) EXPECT_FALSE(part.on_host) << part.name;
+}
+
+TEST_F(PlanningForADevice, ARefusalNamesItsPartsAlone) {
+  const auto refused = plan(90 * kMiB);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(exit_code(refused.error().kind), 4);
+  EXPECT_NE(refused.error().text.find("weights 0.10"), std::string::npos) << refused.error().text;
+  EXPECT_EQ(refused.error().text.find("program"), std::string::npos) << refused.error().text;
+}
+
+TEST_F(PlanningForADevice, CopiesGetWhatIsLeft) {
+  const auto with_copies = [&](int64_t ceiling, int64_t wanted) {
+    return make_plan({h_, 100 * kMiB, 90 * kMiB, kMiB, wanted}, backend_, {ceiling, "--memory"}, {.context = 4096});
+  };
+  const auto none = with_copies(int64_t{8} << 30, 0), all = with_copies(int64_t{8} << 30, 300 * kMiB);
+  ASSERT_TRUE(none && all);
+  EXPECT_EQ(part(*none, "copies"), -1);
+  EXPECT_EQ(none->copies, 0);
+  EXPECT_EQ(all->copies, 300 * kMiB);
+  EXPECT_EQ(part(*all, "copies"), 300 * kMiB);
+  EXPECT_EQ(all->total(), none->total() + 300 * kMiB);
+  // They cost neither context nor streams, and are never why a model is refused.
+  const auto some = with_copies(none->total() + 40 * kMiB, 300 * kMiB), least = with_copies(none->total(), 300 * kMiB);
+  ASSERT_TRUE(some && least);
+  EXPECT_EQ(some->copies, 40 * kMiB);
+  EXPECT_EQ(some->cache_tokens, none->cache_tokens);
+  EXPECT_NE(some->parts.back().note.find("as many as fit"), std::string::npos) << some->parts.back().note;
+  EXPECT_EQ(least->copies, 0);
+}
+
+TEST_F(PlanningForADevice, TheTableCountsNoCopies) {
+  const int64_t memories[] = {int64_t{8} << 30};
+  const auto without = plan_table({h_, 100 * kMiB, 90 * kMiB, 0}, backend_, {}, memories);
+  const auto with = plan_table({h_, 100 * kMiB, 90 * kMiB, 0, 900 * kMiB}, backend_, {}, memories);
+  ASSERT_TRUE(without && with);
+  EXPECT_EQ((*with)[0].streams, (*without)[0].streams);
+  EXPECT_GT((*with)[0].streams, 4);
 }
 
 TEST_F(Planning, AContextThatWasAskedForIsNeverCut) {
@@ -281,7 +343,7 @@ TEST(CeilingOfMemory, ADeviceOfItsOwnGovernsItsBackend) {
   const auto controls = std::make_shared<FakeControls>();
   const FakeBackend backend(16, 1, controls);
   EXPECT_EQ(memory_ceiling(7 * kMiB, backend).source, "--memory");
-  controls->device_memory = 64 * kMiB;
+  controls->device_memory = DeviceMemory{.free = 40 * kMiB, .held = 24 * kMiB};
   EXPECT_EQ(memory_ceiling(0, backend).bytes, 62 * kMiB);
   EXPECT_EQ(memory_ceiling(0, backend).source, "free on the device");
   EXPECT_EQ(memory_ceiling(7 * kMiB, backend).bytes, 7 * kMiB);
