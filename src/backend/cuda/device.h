@@ -20,10 +20,11 @@ Status check_device();
 
 enum class Place { device, pinned };
 
-// Bytes of the device that the driver takes for an allocation of so many.
+// Bytes of the device that the driver takes for an allocation of so many, at most: small ones share blocks, and may lie
+// in what a large one leaves of its last.
 constexpr int64_t taken_bytes(int64_t bytes) {
   constexpr int64_t kSmall = 1 << 20, kSmallUnit = 512, kUnit = 2 << 20;
-  const int64_t unit = bytes < kSmall ? kSmallUnit : kUnit;
+  const int64_t unit = bytes <= kSmall ? kSmallUnit : kUnit;
   return (bytes + unit - 1) / unit * unit;
 }
 

@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kLiveTensors = 4;
 constexpr int64_t kLittleBlocks = 1 << 20;  // rounding of each
 constexpr int64_t kNarrowest = 64;          // halves are padded to so many columns
+constexpr int64_t kTableBytes = 4096;       // that no file holds: RoPE's frequencies
 
 int64_t bytes_of_step(int32_t rows, int64_t widest, int64_t vocabulary) {
   const int64_t logit_rows = std::min<int64_t>(kRowBuckets.back(), std::max(rows, kFewRows));
@@ -34,7 +35,7 @@ int64_t CudaBackend::workspace_bytes(const StepLimits& limits, const StepWidths&
                  taken_bytes(StepInput::spans_of(limits.rows, pages) * partial * static_cast<int64_t>(sizeof(float)));
   if (invariant_) step += taken_bytes(StepInput::alone_bytes(limits.rows, limits.context));
   // Buffers of the upload are given back before there are steps.
-  return start_bytes() + std::max(step, Uploader::buffer_bytes());
+  return start_bytes() + kTableBytes + std::max(step, Uploader::buffer_bytes());
 }
 
 int64_t CudaBackend::copy_bytes(const TensorView& view) const {
