@@ -49,6 +49,9 @@ struct FakeControls {
   std::atomic<bool> weights_intact{true};
   std::atomic<int32_t> largest_step{0};
   std::optional<DeviceMemory> device_memory;  // of a device of its own, or none
+  int64_t copy_bytes = 0;                     // that it wants of each tensor
+  StepLimits limits;                          // that it was told
+  int64_t spare = -1;                         // likewise; -1: nothing
   std::string remark;
   std::mutex mutex;
   std::set<Token> seen;  // tokens of all rows that ran
@@ -74,6 +77,9 @@ class FakeBackend final : public Backend {
         controls_(controls) {}
 
   std::optional<DeviceMemory> device_memory() const override { return controls_->device_memory; }
+  int64_t copy_bytes(const TensorView&) const override { return controls_->copy_bytes; }
+  void limit(const StepLimits& limits) override { controls_->limits = limits; }
+  void spare(int64_t bytes) override { controls_->spare = bytes; }
   std::string remark() const override { return controls_->remark; }
 
   std::string_view name() const override { return "fake"; }
