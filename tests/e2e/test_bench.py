@@ -48,9 +48,10 @@ def refused(program, *arguments):
     return done.returncode, done.stderr.split(":")[0]
 
 
-def test_a_backend_that_is_not_there(program, nano):
+def test_a_backend_that_is_not_there(program, nano, tmp_path):
     """CUDA that is not built, or has no device here, is refused; nothing is measured on the processor in its place."""
-    for command in (["bench", nano], ["plan", nano], ["bench", "spec", nano, "--draft", "ngram"]):
+    in_process = ["bench", "serve", nano, "--engines", "martlet-in-process", "--quick", "--out", tmp_path]
+    for command in (["bench", nano], ["plan", nano], ["bench", "spec", nano, "--draft", "ngram"], in_process):
         told = refused(program, *command, "--backend", "cuda")
         assert told in ((2, "error[backend_not_built]"), (5, "error[no_device]")), (command, told)
         assert refused(program, *command, "--backend", "gpu") == (2, "error[unknown_backend]"), command
