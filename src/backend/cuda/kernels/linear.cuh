@@ -28,6 +28,10 @@ template <class F, int kTiles>
 inline constexpr int kDepth = F::kBits == 16                ? 2 / kTiles
                               : F::kBits > 4 || kTiles == 2 ? 2
                                                             : 3;
+// Steps of activations: a load is answered after all that were asked for before it, so one that the next step waits for
+// shall not be behind weights of later steps.
+template <class F, int kColumns, int kTiles>
+inline constexpr int kRowsAhead = kColumns == 1 ? kDepth<F, kTiles> : 1;
 inline constexpr int kDeclaredBytes = 1 << 10;  // of shared memory, that a kernel has in any case
 
 // The tiles of a group in a round. Gate and up take turns.
@@ -60,41 +64,35 @@ struct Unit {
   }
 };
 
-// Few rows of activations are staged in shared memory where there is much to multiply: a load from the cache would wait
-// for the weights that were asked for before it.
-inline constexpr int kStagedBytes = 32 << 10, kStagedSteps = 16;
-
 __host__ __device__ inline int row_bytes(const LinearArguments& a) {
   return a.segments[0].steps * (kTileColumns * 2);
 }
 
 // A lane's activations of one step: sixteen halves.
-__device__ inline void load_activations(const std::byte* rows, int at, int step, uint32_t (&b)[8]) {
-  const uint4* from = reinterpret_cast<const uint4*>(rows + (at + step * (kTileColumns * 2)));
+__device__ inline void load_activations(const std::byte* at, uint32_t (&b)[8]) {
+  const uint4* from = reinterpret_cast<const uint4*>(at);
   const uint4 low = from[0], high = from[1];
   b[0] = low.x, b[1] = low.y, b[2] = low.z, b[3] = low.w;
   b[4] = high.x, b[5] = high.y, b[6] = high.z, b[7] = high.w;
 }
 
-__device__ inline void stage_activations(const LinearArguments& a, std::byte* to) {
-  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  const auto* from = reinterpret_cast<const std::byte*>(a.x);
-  for (int i = threadIdx.x * 16; i < a.rows * row_bytes(a); i += static_cast<int>(blockDim.x) * 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at + i), "l"(from + i) : "memory");
-  asm volatile("cp.async.wait_all;" ::: "memory");
+// The lane's part of a row's sum of squares, for the RMS norm of the input.
+__device__ inline float squares_of(const LinearArguments& a, int row) {
+  float sum = 0;
+  if (!a.squares || row >= a.rows) return sum;
+  for (int i = threadIdx.x % 32; i < a.square_tiles; i += 32) sum += a.squares[row * a.square_tiles + i];
+  return sum;
 }
 
-// What each row's product is multiplied by, for the RMS norm of its input. A warp a row.
+// What each row's product is multiplied by, for that norm. A warp a row; `sum`: squares_of() its first one.
 template <int kColumns>
-__device__ void norm_factors(const LinearArguments& a, float (&factors)[kColumns * 8]) {
-  const int lane = threadIdx.x % 32;
-  for (int row = threadIdx.x / 32; row < a.rows; row += static_cast<int>(blockDim.x) / 32) {
-    float sum = 0;
-    if (a.squares) {
-      for (int i = lane; i < a.square_tiles; i += 32) sum += a.squares[row * a.square_tiles + i];
-      for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-    }
-    if (lane == 0) factors[row] = a.squares ? rsqrtf(sum / static_cast<float>(a.norm_columns) + a.epsilon) : 1;
+__device__ void norm_factors(const LinearArguments& a, float sum, float (&factors)[kColumns * 8]) {
+  const int warp = threadIdx.x / 32;
+  for (int row = warp; row < a.rows; row += static_cast<int>(blockDim.x) / 32) {
+    if (row != warp) sum = squares_of(a, row);
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    const float factor = a.squares ? rsqrtf(sum / static_cast<float>(a.norm_columns) + a.epsilon) : 1;
+    if (threadIdx.x % 32 == 0) factors[row] = factor;
   }
 }
 
@@ -104,24 +102,14 @@ __device__ inline void multiply_tile(float (&c)[4], const uint32_t (&w)[16], con
     multiply_add(c, w[2 * j], w[8 + 2 * j], w[2 * j + 1], w[9 + 2 * j], b[2 * j], b[2 * j + 1]);
 }
 
-// What a block waits for before it multiplies. The factors are used at the end.
-template <int kColumns, bool kStaged>
-__device__ void receive_input(const LinearArguments& a, float (&factors)[kColumns * 8], std::byte* staged) {
-  wait_for_input();
-  if constexpr (kStaged) {
-    stage_activations(a, staged);
-    __syncthreads();
-  }
-  norm_factors<kColumns>(a, factors);
-}
-
-// Steps begin .. end of a unit. The first weights are asked for before the input is there.
-template <class F, int kColumns, int kTiles, bool kGated, bool kStaged>
-__device__ void multiply(const LinearArguments& a, const Unit<kTiles, kGated>& unit, int begin, int end, bool waits,
-                         float (&factors)[kColumns * 8], std::byte* staged, float (&sums)[kTiles][kColumns][4]) {
-  constexpr int kDepth = cuda::kDepth<F, kTiles>, kStep = F::kBits == 16 ? kTileColumns * 2 : Record<F>::kBytes;
+// Steps begin .. end of a unit. The first weights are asked for before receive() waits for the input.
+template <class F, int kColumns, int kTiles, bool kGated, class Receive>
+__device__ void multiply(const LinearArguments& a, const Unit<kTiles, kGated>& unit, int begin, int end,
+                         const Receive& receive, float (&sums)[kTiles][kColumns][4]) {
+  constexpr int kDepth = cuda::kDepth<F, kTiles>, kRowsAhead = cuda::kRowsAhead<F, kColumns, kTiles>;
+  constexpr int kStep = F::kBits == 16 ? kTileColumns * 2 : Record<F>::kBytes, kRowStep = kTileColumns * 2;
   const int lane = threadIdx.x % 32, steps = a.segments[0].steps;
-  const std::byte* from[kTiles];
+  const std::byte *from[kTiles], *rows[kColumns];
   LaneTile<F> ahead[kDepth][kTiles] = {};
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
@@ -132,14 +120,16 @@ __device__ void multiply(const LinearArguments& a, const Unit<kTiles, kGated>& u
       if (begin + d < end) ahead[d][m] = load_tile<F>(from[m] + d * kStep, steps, lane);
     }
   }
-  if (waits) receive_input<kColumns, kStaged>(a, factors, staged);
-  const std::byte* all_rows = kStaged ? staged : reinterpret_cast<const std::byte*>(a.x);
-  int rows[kColumns];
-  uint32_t x[kColumns][8] = {};
+  receive();
+  uint32_t x[kRowsAhead][kColumns][8] = {};
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
-    rows[n] = min(8 * n + lane / 4, a.rows - 1) * row_bytes(a) + lane % 4 * 32;
-    if (begin < end) load_activations(all_rows, rows[n], begin, x[n]);
+    rows[n] = reinterpret_cast<const std::byte*>(a.x) + min(8 * n + lane / 4, a.rows - 1) * row_bytes(a) +
+              (lane % 4 * 32 + begin * kRowStep);
+#pragma unroll
+    for (int d = 0; d < kRowsAhead; ++d) {
+      if (begin + d < end) load_activations(rows[n] + d * kRowStep, x[d][n]);
+    }
   }
   for (int first = begin; first < end; first += kDepth) {
 #pragma unroll
@@ -150,16 +140,22 @@ __device__ void multiply(const LinearArguments& a, const Unit<kTiles, kGated>& u
       for (int m = 0; m < kTiles; ++m) {
         uint32_t w[16];
         unpack(ahead[d][m], w);
-        if (step + kDepth < end) ahead[d][m] = load_tile<F>(from[m] + (kDepth + d) * kStep, steps, lane);
 #pragma unroll
         for (int n = 0; n < kColumns; ++n) {
-          multiply_tile(sums[m][n], w, x[n]);
-          if (m == kTiles - 1 && step + 1 < end) load_activations(all_rows, rows[n], step + 1, x[n]);
+          multiply_tile(sums[m][n], w, x[d % kRowsAhead][n]);
+          if (m == kTiles - 1 && step + kRowsAhead < end)
+            load_activations(rows[n] + (kRowsAhead + d) * kRowStep, x[d % kRowsAhead][n]);
         }
+      }
+#pragma unroll
+      for (int m = 0; m < kTiles; ++m) {
+        if (step + kDepth < end) ahead[d][m] = load_tile<F>(from[m] + (kDepth + d) * kStep, steps, lane);
       }
     }
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) from[m] += kDepth * kStep;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) rows[n] += kDepth * kRowStep;
   }
 }
 
@@ -255,10 +251,21 @@ struct Place {
   }
 };
 
-// From the warps' sums of a round to what is written, eight rows of activations after another.
+// Of the thread's output of the first round and rows.
+template <int kTiles, bool kGated>
+__device__ Extras first_extras(const LinearArguments& a) {
+  const int mine = threadIdx.x;
+  if (kGated || mine >= a.tiles_at_once * kTileRows * min(8, a.rows)) return {};
+  const Place<kTiles, kGated> place(a, 0, mine);
+  return Extras(a, *place.segment, place.in_segment, place.row);
+}
+
+// From the warps' sums of a round to what is written, eight rows of activations after another. `first`: of the thread's
+// output of the first round and rows.
 template <int kColumns, int kTiles, bool kGated>
 __device__ void finish(const LinearArguments& a, int round, int part, int group,
-                       const float (&sums)[kTiles][kColumns][4], const float (&factors)[kColumns * 8], float* shared) {
+                       const float (&sums)[kTiles][kColumns][4], const float (&factors)[kColumns * 8],
+                       const Extras& first, float* shared) {
   using Place = cuda::Place<kTiles, kGated>;
   const int tiles = a.tiles_at_once / (kGated ? 2 : 1);
 #pragma unroll
@@ -268,8 +275,8 @@ __device__ void finish(const LinearArguments& a, int round, int part, int group,
     if (round + n > 0) __syncthreads();
     share_sums(a, sums, n, rows, part, group, shared);
     const int mine = threadIdx.x;
-    Extras extras;
-    if (!kGated && mine < outputs) {
+    Extras extras = first;
+    if (!kGated && round + n > 0 && mine < outputs) {
       const Place place(a, round, mine);
       extras = Extras(a, *place.segment, place.in_segment, 8 * n + place.row);
     }
@@ -326,7 +333,7 @@ __device__ void finish_pair(const LinearArguments& a, int round, int part, int g
   }
 }
 
-template <int kColumns, int kTiles, bool kGated, bool kStaged>
+template <int kColumns, int kTiles, bool kGated>
 __global__ void __maxnreg__(kRegisters<kColumns>) linear_kernel(const __grid_constant__ LinearArguments a) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ float factors[kColumns * 8];
@@ -334,41 +341,50 @@ __global__ void __maxnreg__(kRegisters<kColumns>) linear_kernel(const __grid_con
   const int warp = threadIdx.x / 32, parts = a.parts >> a.paired, group = warp / parts, in_block = warp % parts;
   const int part = in_block + (a.paired != 0 && blockIdx.x % 2 == 1 ? parts : 0);
   const int steps = a.segments[0].steps, begin = steps * part / a.parts, end = steps * (part + 1) / a.parts;
-  std::byte* after_rows = shared + (kStaged ? a.rows * row_bytes(a) : 0);
+  auto* shared_sums = reinterpret_cast<float*>(shared);
+  float squares = 0;
+  Extras extras;
   for (int round = 0; round * a.tiles_at_once < a.tiles_each; ++round) {
     float sums[kTiles][kColumns][4] = {};
+    // What is needed behind the product is asked for as soon as it is there.
+    const auto receive = [&] {
+      if (round > 0) return;
+      wait_for_input();
+      squares = squares_of(a, warp);
+      if (kPairs<kColumns> && a.paired != 0) return;
+      extras = first_extras<kTiles, kGated>(a);
+    };
     const Unit<kTiles, kGated> unit(a, round, group);
     if (unit.exists) {
-      with_layout(unit.segment[0]->format, [&]<class F>(F) {
-        multiply<F, kColumns, kTiles, kGated, kStaged>(a, unit, begin, end, round == 0, factors, shared, sums);
-      });
-    } else if (round == 0) {
-      receive_input<kColumns, kStaged>(a, factors, shared);
+      with_layout(unit.segment[0]->format,
+                  [&]<class F>(F) { multiply<F, kColumns>(a, unit, begin, end, receive, sums); });
+    } else {
+      receive();
     }
+    if (round == 0) norm_factors<kColumns>(a, squares, factors);
     if (round == 0 && blockIdx.x == 0) {
       if (kGated) clear_padding(a.gated, a.rows, a.segments[0].rows, a.gated_stride);
       if (a.normed) clear_padding(a.normed, a.rows, a.columns, a.normed_stride);
     }
-    auto* shared_sums = reinterpret_cast<float*>(after_rows);
     if (kPairs<kColumns> && a.paired != 0) {
       finish_pair<kColumns, kTiles, kGated>(a, round, in_block, group, sums, factors, shared_sums);
     } else {
-      finish<kColumns, kTiles, kGated>(a, round, in_block, group, sums, factors, shared_sums);
+      finish<kColumns, kTiles, kGated>(a, round, in_block, group, sums, factors, extras, shared_sums);
     }
   }
   if (kPairs<kColumns> && a.paired != 0) meet_in_cluster();  // before the other block's sums go
 }
 
-template <int kColumns, int kTiles, bool kGated, bool kStaged>
+template <int kColumns, int kTiles, bool kGated>
 void launch_kernel(Stream& stream, const LinearArguments& a, int tiles) {
   static const cudaError_t raised =
-      cudaFuncSetAttribute(linear_kernel<kColumns, kTiles, kGated, kStaged>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, a.shared_bytes - kDeclaredBytes);
+      cudaFuncSetAttribute(linear_kernel<kColumns, kTiles, kGated>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           a.shared_bytes - kDeclaredBytes);
   stream.check(raised);
-  launch_clusters(stream, 1u << a.paired, linear_kernel<kColumns, kTiles, kGated, kStaged>,
+  launch_clusters(stream, 1u << a.paired, linear_kernel<kColumns, kTiles, kGated>,
                   static_cast<unsigned>((tiles + a.tiles_each - 1) / a.tiles_each) << a.paired,
                   static_cast<unsigned>((a.parts >> a.paired) * a.tiles_at_once / kTiles) * 32,
-                  static_cast<size_t>(a.sums_bytes + (kStaged ? a.rows * row_bytes(a) : 0)), a);
+                  static_cast<size_t>(a.sums_bytes), a);
 }
 
 template <int kColumns, int kTiles, bool kGated>
@@ -383,12 +399,7 @@ void launch_linear(Stream& stream, LinearArguments a) {
   a.tiles_at_once = std::min(a.tiles_each, std::max(most, step));
   a.sums_bytes = static_cast<int>(sizeof(float)) * parts * a.tiles_at_once * kTileRows *
                  (a.paired != 0 ? 8 * kColumns : std::min(a.rows, 8));
-  if constexpr (kColumns == 1) {
-    const int rounds = (a.tiles_each + a.tiles_at_once - 1) / a.tiles_at_once;
-    if (a.rows * row_bytes(a) <= kStagedBytes && rounds * a.segments[0].steps >= kStagedSteps * a.parts)
-      return launch_kernel<kColumns, kTiles, kGated, true>(stream, a, tiles);
-  }
-  launch_kernel<kColumns, kTiles, kGated, false>(stream, a, tiles);
+  launch_kernel<kColumns, kTiles, kGated>(stream, a, tiles);
 }
 
 }  // namespace martlet::cuda
