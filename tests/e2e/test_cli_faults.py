@@ -67,7 +67,7 @@ def test_R0_flags_of_a_command_within_a_command_have_variables_too(martlet):
 
 def test_R0_bench_says_when_it_goes_beyond_the_model(martlet, nano):
     done = martlet("bench", str(nano), "-p", "0", "-b", "1", "-d", "40000", "-n", "1", "-r", "1", "--memory", "1MiB")
-    assert done.returncode == 0 and b"are more than the" in done.stderr, done.stderr
+    assert done.returncode == 4 and b"are more than the" in done.stderr, done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user who has no processes to spare")

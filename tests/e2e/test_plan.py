@@ -149,8 +149,9 @@ def use_everything(server, vocabulary, drafts=False):
             break
         ask(64)
     assert full()
-    if drafts:   # whose model reads a prompt a little at a time
-        ask(6, max_tokens=64, ignore_eos=True)
+    if drafts:   # whose model reads a prompt a little at a time: answers long enough for all that run together
+        for _ in range(3):
+            ask(6, max_tokens=200, ignore_eos=True)
         assert server.metric(r'martlet_draft_tokens_total\{position="1"\}') > 0
 
 
