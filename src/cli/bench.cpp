@@ -83,18 +83,18 @@ struct Bench {
   Result<std::unique_ptr<BenchRunner>> open(int32_t sequences, int32_t tokens) const {
     const PlanOptions options = {.context = tokens,
                                  .max_sequences = sequences,
-                                 .prefill_chunk = backend->max_rows(),
+                                 .prefill_chunk = flags.chunk,
                                  .streams = sequences,
                                  .cache_type = flags.cache_type};
     MARTLET_ASSIGN(const Plan plan, make_plan(needs, *backend, ceiling, options));
     backend->limit(step_limits(*backend, options, tokens));
     backend->spare(plan.copies);
-    return BenchRunner::open(file, *backend, sequences, tokens, flags.cache_type);
+    return BenchRunner::open(file, *backend, sequences, tokens, flags.cache_type, flags.chunk);
   }
   // Null where the plan has no room: that is left out of the report, aloud.
   Result<std::unique_ptr<BenchRunner>> open_if_it_fits(int32_t sequences, int32_t tokens) const {
     Result<std::unique_ptr<BenchRunner>> runner = open(sequences, tokens);
-    if (runner || runner.error().kind != ErrorKind::memory) return runner;
+    if (runner || runner.error().code != "does_not_fit") return runner;
     std::fprintf(stderr, "left out: batch %d with %d tokens each: %s\n", sequences, tokens,
                  runner.error().line().c_str());
     return std::unique_ptr<BenchRunner>();

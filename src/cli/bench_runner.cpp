@@ -14,11 +14,12 @@ constexpr int32_t kComputedTokens = 512;
 }  // namespace
 
 Result<std::unique_ptr<BenchRunner>> BenchRunner::open(const std::shared_ptr<const ModelFile>& file, Backend& backend,
-                                                       int32_t sequences, int32_t tokens, CacheType cache_type) {
+                                                       int32_t sequences, int32_t tokens, CacheType cache_type,
+                                                       int32_t chunk) {
   MARTLET_ASSIGN(const Hyperparameters h, read_hyperparameters(*file));
   const int32_t pages_each = (tokens + backend.page_tokens() - 1) / backend.page_tokens();
   MARTLET_ASSIGN(std::unique_ptr<Model> model, Model::create(file, h, backend, sequences * pages_each, cache_type));
-  return std::unique_ptr<BenchRunner>(new BenchRunner(backend, std::move(model), pages_each));
+  return std::unique_ptr<BenchRunner>(new BenchRunner(backend, std::move(model), pages_each, chunk));
 }
 
 Token BenchRunner::random_token() {
@@ -61,7 +62,7 @@ Status BenchRunner::fill(int32_t tokens) {
   std::vector<Token> prompt(static_cast<size_t>(tokens));
   for (Token& token : prompt) token = random_token();
   for (int32_t done = 0; done < tokens;) {
-    const int32_t rows = std::min(tokens - done, backend_.max_rows());
+    const int32_t rows = std::min(tokens - done, chunk_);
     MARTLET_TRY(step(std::span(prompt).subspan(static_cast<size_t>(done), static_cast<size_t>(rows)), 1, done, rows));
     done += rows;
   }

@@ -21,11 +21,13 @@ struct Speed {
   double stddev = 0;
 };
 
-// One open model with cache pages for `sequences` sequences of `tokens` tokens, side by side.
+// One open model with cache pages for `sequences` sequences of `tokens` tokens, side by side; steps take `chunk` rows
+// of a prompt at most.
 class BenchRunner {
  public:
   static Result<std::unique_ptr<BenchRunner>> open(const std::shared_ptr<const ModelFile>& file, Backend& backend,
-                                                   int32_t sequences, int32_t tokens, CacheType cache_type);
+                                                   int32_t sequences, int32_t tokens, CacheType cache_type,
+                                                   int32_t chunk);
   ~BenchRunner() { backend_.close(model_->id()); }
   BenchRunner(const BenchRunner&) = delete;
   BenchRunner& operator=(const BenchRunner&) = delete;
@@ -40,8 +42,8 @@ class BenchRunner {
                        const Sampling& sampling = kGreedy);
 
  private:
-  BenchRunner(Backend& backend, std::unique_ptr<Model> model, int32_t pages_each)
-      : backend_(backend), model_(std::move(model)), pages_each_(pages_each) {}
+  BenchRunner(Backend& backend, std::unique_ptr<Model> model, int32_t pages_each, int32_t chunk)
+      : backend_(backend), model_(std::move(model)), pages_each_(pages_each), chunk_(chunk) {}
 
   static constexpr Sampling kGreedy = {.temperature = 0};
 
@@ -56,6 +58,7 @@ class BenchRunner {
   Backend& backend_;
   std::unique_ptr<Model> model_;
   const int32_t pages_each_;
+  const int32_t chunk_;  // rows of a prompt in one step at most
   std::mt19937 random_{1};
   std::vector<Chosen> chosen_;
 };

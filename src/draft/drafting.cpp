@@ -323,7 +323,7 @@ void Drafting::note(Seating& seating) {
     if (state.rule.mode == Mode::automatic && surprises()) state.off = length == 0;
     if (state.rule.mode != Mode::off) ++stats_.decisions[static_cast<size_t>(length)];
   }
-  idle_ = drafts > 0 ? 0 : idle_ + 1;
+  idle_ = drafts > 0 ? 0 : std::min(idle_ + 1, kProbeSteps);
   const double alone = seating.step_seconds(seating.rows);
   price_ = alone / std::max<double>(1, static_cast<double>(seating.seats.size()));
   const double verification =

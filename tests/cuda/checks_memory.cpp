@@ -48,7 +48,8 @@ void check_case(const std::string& path, const Case& c, Tally& tally) {
   const int64_t copies = copy_bytes(*file, *backend), plan = planned(*file, *backend, limits, copies);
   backend->limit(limits);
   backend->spare(copies);
-  const auto runner = value_of(cli::BenchRunner::open(file, *backend, c.sequences, kContext, CacheType::f16));
+  const auto runner =
+      value_of(cli::BenchRunner::open(file, *backend, c.sequences, kContext, CacheType::f16, backend->max_rows()));
   const DeviceMemory loaded = *backend->device_memory();
   value_of(runner->prefill(kContext, 1));
   value_of(runner->decode(c.sequences, kContext - 1, 1, 1));

@@ -61,7 +61,7 @@ int main(int count, char** arguments) {
   const auto named = std::ranges::find(kCacheTypeNames, text_of(count, arguments, "cache", "f16"));
   const auto cache = static_cast<CacheType>(named - std::begin(kCacheTypeNames));
   const auto begin = Clock::now();
-  const auto runner = value_of(cli::BenchRunner::open(file, *backend, sequences, tokens, cache));
+  const auto runner = value_of(cli::BenchRunner::open(file, *backend, sequences, tokens, cache, backend->max_rows()));
   const double load = std::chrono::duration<double>(Clock::now() - begin).count();
   std::printf(
       "{\"model\": \"%s\", \"cache\": \"%s\", \"device\": \"%s\", \"load_s\": %.3f, \"bytes_per_token\": %lld,\n "

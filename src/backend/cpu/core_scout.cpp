@@ -4,6 +4,8 @@
 #include <sched.h>
 #endif
 
+#include <optional>
+
 #include "backend/cpu/core_watch.h"
 #include "backend/cpu/pause.h"
 
@@ -20,14 +22,15 @@ bool take_lowest_rank() {
 #endif
 }
 
-bool is_room() {
+// Ends early when the scout is dismissed.
+bool is_room(const std::atomic<CoreScout::State>& state) {
   CoreWatch watch;
   const auto end = CoreWatch::Clock::now() + CoreWatch::kWindow;
   auto now = end;
   do {
     for (int i = 0; i < 32; ++i) pause_core();
     now = CoreWatch::Clock::now();
-  } while (now < end);
+  } while (now < end && state.load(std::memory_order_relaxed) != CoreScout::State::dismissed);
   return !watch.crowded(now);
 }
 
@@ -54,13 +57,15 @@ CoreScout::State CoreScout::report() {
 }
 
 void CoreScout::serve() {
-  const bool lowest = take_lowest_rank();
+  std::optional<bool> lowest;
   for (State state = state_.load(); state != State::dismissed; state = state_.load()) {
     if (state != State::looking) {
       state_.wait(state);
       continue;
     }
-    const State found = !lowest || is_room() ? State::found_room : State::found_none;
+    // A thread may not leave the lowest rank again, and wait long for its turn to end: it is taken at the first look.
+    if (!lowest) lowest = take_lowest_rank();
+    const State found = !*lowest || is_room(state_) ? State::found_room : State::found_none;
     state_.compare_exchange_strong(state, found);  // unless dismissed meanwhile
   }
 }

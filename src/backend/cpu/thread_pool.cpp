@@ -16,6 +16,8 @@ constexpr std::chrono::milliseconds kIdle{1};
 // How long a worker that was in the way rests: doubled each time that it is in the way again within kTrial of its
 // return, which costs some ten milliseconds. Then the scout looks for a core, and again kLook after it has found none.
 constexpr std::chrono::milliseconds kLeastRest{20}, kMostRest{640}, kTrial{50}, kLook{50};
+// A neighbour of low rank gives way to a worker but not to the scout, so after so long it is tried out all the same.
+constexpr std::chrono::seconds kBlindTrial{5};
 
 // Spins until `done` or for kSpin; says whether it was done.
 template <class Condition>
@@ -97,12 +99,16 @@ void ThreadPool::run_together(int64_t chunks, const Work& work) {
 
 void ThreadPool::size_team() {
   const Clock::time_point now = Clock::now();
-  if (now - last_end_ > kIdle) watch_ = CoreWatch();
+  if (now - last_end_ > kIdle) {
+    watch_ = CoreWatch();
+    at_work_since_ = now;
+  }
   const bool crowded = crowded_.exchange(false, std::memory_order_relaxed) | watch_.crowded(now);
   const int team = this->team();
   if (crowded && team > 1) {
     rest_ = now < trial_end_ ? std::min<Clock::duration>(2 * rest_, kMostRest) : kLeastRest;
     grow_at_ = now + rest_;
+    shrunk_at_ = at_work_since_ = now;
     team_.store(team - 1, std::memory_order_relaxed);
   } else if (team < threads_ && now >= grow_at_ && is_room(now)) {
     trial_end_ = now + kTrial;
@@ -112,21 +118,24 @@ void ThreadPool::size_team() {
   }
 }
 
-// As the scout says, who is away for some calls.
+// As the scout says, who is away for some calls. What it saw while this thread was not at work, or before the team
+// became smaller, says nothing.
 bool ThreadPool::is_room(Clock::time_point now) {
   switch (scout_->report()) {
     case CoreScout::State::found_room:
-      return true;
+      if (looked_at_ >= at_work_since_ && now - looked_at_ < kLook) return true;
+      break;
     case CoreScout::State::found_none:
       grow_at_ = now + kLook;
       break;
     case CoreScout::State::at_home:
       scout_->look();
+      looked_at_ = now;
       break;
     case CoreScout::State::looking:
       break;
   }
-  return false;
+  return now - shrunk_at_ >= kBlindTrial;
 }
 
 void ThreadPool::await_all_left() {

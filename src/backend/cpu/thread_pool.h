@@ -20,7 +20,8 @@ namespace martlet::cpu {
 // of what is left at a time, and when it is empty steals the back half of another's. run() returns when every chunk is
 // done, and waits for no worker that has not come: one that the system keeps off its core costs nothing but its help.
 // One that loses its core in the middle of a chunk does stall the run, so where threads lose more than a quarter of
-// their time to other programs the team becomes smaller by one, until a scout has found a core that is free.
+// their time to other programs the team becomes smaller by one, until a scout has found a core that is free, or for some
+// seconds.
 class ThreadPool {
  public:
   using Work = FunctionRef<void(int worker, int64_t begin, int64_t end)>;
@@ -72,6 +73,7 @@ class ThreadPool {
   std::unique_ptr<CoreScout> scout_;  // none where there are no others
   CoreWatch watch_;
   Clock::time_point last_end_{}, grow_at_{}, trial_end_{};  // last_end_: of the last run
+  Clock::time_point at_work_since_{}, shrunk_at_{}, looked_at_{};
   Clock::duration rest_{};
 };
 

@@ -96,7 +96,8 @@ TEST(CoreScout, SaysWhatItFoundOnce) {
   EXPECT_EQ(scout.report(), CoreScout::State::at_home);
   scout.look();
   CoreScout::State found = scout.report();
-  for (; found == CoreScout::State::looking; found = scout.report())
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (; found == CoreScout::State::looking && std::chrono::steady_clock::now() < give_up; found = scout.report())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(found == CoreScout::State::found_room || found == CoreScout::State::found_none);
   EXPECT_EQ(scout.report(), CoreScout::State::at_home);
