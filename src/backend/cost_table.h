@@ -17,6 +17,7 @@ namespace martlet {
 // the fewer times it was seen before.
 class CostTable {
   static constexpr size_t kExactRows = 16, kRowBuckets = kExactRows + 4 * 12, kContextBuckets = 14;
+  static constexpr int32_t kReach = 4, kManyRows = 64;  // see knows()
 
  public:
   void observe(int32_t rows, int32_t context, double seconds);
@@ -66,7 +67,6 @@ class CostTable {
 
   std::array<std::array<Cell, kContextBuckets>, kRowBuckets> cells_{};
   int64_t observations_ = 0;
-  static constexpr int32_t kReach = 4, kManyRows = 64;
   int32_t fewest_ = std::numeric_limits<int32_t>::max(), most_ = 0;
 };
 

@@ -36,5 +36,7 @@ struct MachineLimits {
 };
 // Takes a third of a second. Errors: as make_backend().
 Result<MachineLimits> measure_limits(const BackendOptions& options);
+// MachineLimits::read_gb_s alone. Errors: as make_backend().
+Result<double> measure_reading(const BackendOptions& options);
 
 }  // namespace martlet::cli

@@ -11,6 +11,14 @@ namespace {
 
 constexpr int kJudgedTogether = 4;  // answers, which fill the rows of a step
 
+EngineOptions options_for(int context, int sequences) {
+  EngineOptions options;
+  options.context = context;
+  options.max_sequences = sequences;
+  options.prefix_cache = false;
+  return options;
+}
+
 int32_t rows_of(const EngineOptions& options) {
   return options.prefill_chunk + options.max_sequences;
 }
@@ -42,21 +50,16 @@ Result<BenchModel> open_bench_model(const std::string& model) {
 
 Result<std::unique_ptr<Engine>> answering_engine(const BenchModel& model, int context, int streams,
                                                  BackendOptions backend) {
-  EngineOptions options;
-  options.context = context;
-  options.max_sequences = options.streams = streams;
-  options.prefix_cache = false;
+  EngineOptions options = options_for(context, streams);
+  options.streams = streams;
   backend.max_rows = rows_of(options);
   MARTLET_ASSIGN(std::unique_ptr<Backend> made, make_backend(backend));
   return Engine::create(model.file, std::move(made), options);
 }
 
 Result<std::unique_ptr<Engine>> judging_engine(const BenchModel& model, int context, int threads) {
-  EngineOptions options;
-  options.context = context;
-  options.max_sequences = kJudgedTogether;
+  EngineOptions options = options_for(context, kJudgedTogether);
   options.cache_type = CacheType::f32;
-  options.prefix_cache = false;
   // Weights times activations as they are.
   MARTLET_ASSIGN(std::unique_ptr<Backend> exact,
                  make_cpu_backend({.threads = threads, .max_rows = rows_of(options), .f32_activations = true}));

@@ -123,7 +123,7 @@ void print_table_json(const std::vector<PlanRow>& rows, const Flags& flags, cons
   std::printf("%s\n", boost::json::serialize(object).c_str());
 }
 
-// What machines of other sizes would hold: nothing of this one is looked at.
+// What machines of other sizes would hold: this one's memory is not looked at.
 Status show_table(const Planned& planned, const Flags& flags) {
   const PlanOptions options = planned.options(flags);
   std::vector<int64_t> memories;
@@ -150,8 +150,8 @@ Ceiling ceiling_of(const Flags& flags, const Backend& backend) {
 Status show_plan(const Planned& planned, const Flags& flags) {
   const Ceiling ceiling = ceiling_of(flags, *planned.backend);
   MARTLET_ASSIGN(Plan plan, make_plan(planned.needs, *planned.backend, ceiling, planned.options(flags)));
-  MARTLET_ASSIGN(const MachineLimits limits, measure_limits(flags.backend));
-  add_roofline(plan, limits.read_gb_s);
+  MARTLET_ASSIGN(const double read_gb_s, measure_reading(flags.backend));
+  add_roofline(plan, read_gb_s);
   flags.json ? print_json(plan) : print_plan(plan);
   return {};
 }

@@ -67,7 +67,7 @@ int64_t CpuBackend::workspace_bytes(const StepLimits& limits, const StepWidths& 
       2 * widths.residual + widths.projected + 2 * widths.attended + widths.network + (exact_ ? read : read / 3);
   const int64_t values = limits.rows * columns + std::min<int64_t>(limits.rows, kLogitRows) * widths.vocabulary;
   const int64_t widest = std::max({widths.residual, widths.attended, widths.network});
-  constexpr int64_t kLargeHead = 256;  // heads are not known here
+  constexpr int64_t kLargeHead = 256;  // how large heads are is not known here
   const int64_t worker = gate_up_bytes() + level_.linear->scratch_bytes(widest) + row_bytes(widest) +
                          attention_scratch_bytes(kLargeHead, kLargeHead);
   return values * static_cast<int64_t>(sizeof(float)) + worker * pool_.threads() + kPartialBytes;

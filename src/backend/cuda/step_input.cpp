@@ -38,10 +38,11 @@ void StepInput::lay_out(int32_t rows, int64_t pages) {
 Result<bool> StepInput::reserve(int32_t rows, int64_t pages) {
   if (rows <= tokens_.size && pages <= pages_.size) return false;
   rows = static_cast<int32_t>(std::max<int64_t>(rows, tokens_.size));
-  lay_out(rows, std::max(pages, pages_.size));
-  const int64_t bytes = size_ * kNumberBytes;
+  pages = std::max(pages, pages_.size);
+  const int64_t bytes = device_bytes(rows, pages);
   MARTLET_ASSIGN(host_, Memory::allocate(Place::pinned, bytes));
   MARTLET_ASSIGN(device_, Memory::allocate(Place::device, bytes));
+  lay_out(rows, pages);  // not before there is memory for it
   return true;
 }
 

@@ -14,8 +14,8 @@ __global__ void fill_kernel(uint32_t* data, int64_t count) {
   }
 }
 
-// A block reads kThreads * kLoads words of sixteen bytes. No two neighbours among halves are all zeros, so that the
-// sum is never zero and nothing is written, which the compiler cannot know.
+// A block reads kThreads * kLoads words of sixteen bytes. No half that fill_with_halves() leaves is zero, so that
+// nothing is ever written, which the compiler cannot know.
 __global__ void __launch_bounds__(kThreads) read_kernel(const uint4* data, int64_t count) {
   const int64_t first = int64_t{blockIdx.x} * kThreads * kLoads + threadIdx.x;
   uint4 words[kLoads];
