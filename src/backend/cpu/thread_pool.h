@@ -20,8 +20,8 @@ namespace martlet::cpu {
 // of what is left at a time, and when it is empty steals the back half of another's. run() returns when every chunk is
 // done, and waits for no worker that has not come: one that the system keeps off its core costs nothing but its help.
 // One that loses its core in the middle of a chunk does stall the run, so where threads lose more than a quarter of
-// their time to other programs the team becomes smaller by one, until a scout has found a core that is free, or for some
-// seconds.
+// their time to other programs the team becomes smaller by one, until a scout has found a core that is free, or for
+// some seconds.
 class ThreadPool {
  public:
   using Work = FunctionRef<void(int worker, int64_t begin, int64_t end)>;
